@@ -1,0 +1,46 @@
+//! The object store: immutable objects under names that nobody else can take.
+
+pub mod folder;
+
+use std::path::Path;
+
+/// What is put: a file as it lies, or bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    File(&'a Path),
+    Bytes(&'a [u8]),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Put {
+    /// The object is there, durable, and ours.
+    Created,
+    /// The name was taken by an object with the same bytes: an earlier put whose answer was lost.
+    Same,
+    /// The name was taken by other bytes. Never overwritten; pages someone.
+    Different,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObjectInfo {
+    pub name: String,
+    pub bytes: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectsError {
+    #[error("no object {0:?}")]
+    NotFound(String),
+    #[error("object name {0:?} is not allowed")]
+    BadName(String),
+    #[error("objects: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Names are `/`-separated, relative, without `.` or `..` parts. Blocking; called from threads of their own.
+pub trait Objects: Send + Sync {
+    fn put_if_absent(&self, name: &str, content: Content<'_>) -> Result<Put, ObjectsError>;
+    fn get(&self, name: &str) -> Result<Vec<u8>, ObjectsError>;
+    /// Objects whose name begins with `prefix`, in name order, from after `start_after`; at most `max`.
+    fn list(&self, prefix: &str, start_after: Option<&str>, max: usize) -> Result<Vec<ObjectInfo>, ObjectsError>;
+}
