@@ -14,6 +14,7 @@ pub mod limit;
 pub mod ocf;
 pub mod outcome;
 pub mod partition;
+pub mod quantity;
 pub mod reason;
 pub mod scan;
 pub mod stage;
