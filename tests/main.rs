@@ -1,1 +1,13 @@
+//! The integration tests: one binary, so that the product is linked once. `FOREBAY_SUITE=soak` makes the long ones long.
 
+mod harness;
+
+mod bad_input;
+mod bench;
+mod canary;
+mod combine;
+mod explain;
+mod kill;
+mod model;
+mod recordings;
+mod tidy;

@@ -1,0 +1,98 @@
+//! Each recording of a real SDK, played to a fresh `dev`: what its `truth.json` promises is what comes out.
+
+use crate::harness::{Dev, column, traffic};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The families that this version speaks, with what else costs nothing because it is the same family.
+const DIALECTS: [&str; 3] = ["segment", "snowplow", "posthog"];
+
+fn truth() -> BTreeMap<String, Value> {
+    let path = traffic().join("truth.json");
+    let text = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}; set FOREBAY_TRAFFIC", path.display()));
+    serde_json::from_slice(&text).expect("truth.json is an object")
+}
+
+#[test]
+fn every_recording_comes_out_as_its_truth_says() {
+    let mut played = 0;
+    for (name, truth) in truth() {
+        if !DIALECTS.contains(&truth["dialect"].as_str().expect("a dialect")) {
+            continue;
+        }
+        play(&name, &truth);
+        played += 1;
+    }
+    assert!(played >= 8, "only {played} recordings");
+}
+
+fn play(name: &str, truth: &Value) {
+    let dev = Dev::fresh();
+    let file = traffic().join(format!("{name}.jsonl"));
+    let file = file.to_str().expect("a path");
+    let summary = dev.send(&[file]);
+    assert_eq!(summary["requests"], truth["requests"], "{name}: every recorded request is played: {summary}");
+    let totals = dev.settled();
+    let (trusted, bad) = (dev.tail("trusted"), dev.tail("bad"));
+
+    let ids: BTreeSet<String> = truth["ids"].as_object().expect("ids").keys().cloned().collect();
+    let trusted_ids = column(&trusted, "event_id");
+    let bad_ids: BTreeSet<String> = column(&bad, "event_id").into_iter().collect();
+    assert_eq!(trusted_ids.iter().cloned().collect::<BTreeSet<_>>().len(), trusted_ids.len(), "{name}: each id once");
+    assert_eq!(trusted_ids.iter().cloned().chain(bad_ids.clone()).collect::<BTreeSet<_>>(), ids, "{name}: the ids of the truth");
+
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for event in &trusted {
+        *counts.entry(event["event_type"].as_str().expect("a type").to_owned()).or_default() += 1;
+    }
+    // A reject may be in the topic more than once (its retries); the truth counts facts.
+    let reasons: BTreeMap<&str, &str> =
+        bad.iter().map(|b| (b["event_id"].as_str().expect("an id"), b["reason"].as_str().expect("a reason"))).collect();
+    for reason in reasons.values() {
+        *counts.entry(format!("bad:{reason}")).or_default() += 1;
+    }
+    let expected: BTreeMap<String, u64> = serde_json::from_value(truth["expect"].clone()).expect("counts");
+    assert_eq!(counts, expected, "{name}");
+    assert_eq!(totals.sum(), truth["sends"].as_u64().expect("sends"), "{name}: every send has an outcome");
+
+    dev.send(&[file]);
+    let again = dev.settled();
+    assert_eq!(column(&dev.tail("trusted"), "event_id"), trusted_ids, "{name}: a second play adds no trusted row");
+    assert_eq!(column(&dev.tail("bad"), "event_id").into_iter().collect::<BTreeSet<_>>(), bad_ids, "{name}: the same rejects again");
+    assert_eq!(again.of("bad"), 2 * totals.of("bad"), "{name}");
+    assert_eq!(
+        again.of("duplicate"),
+        totals.of("duplicate") + totals.of("trusted") + totals.of("duplicate"),
+        "{name}: a duplicate for each copy"
+    );
+}
+
+/// The SDKs' start-up requests are answered so that they start, and are never events.
+#[test]
+fn start_up_requests_are_answered() {
+    let dev = Dev::fresh();
+    let get = |target: &str| {
+        crate::harness::http::request(&dev.listen, "GET", target, &[("origin", "http://shop.example")], b"").expect("an answer")
+    };
+    let settings = get("/v1/projects/wk_demo/settings");
+    assert_eq!(settings.status, 200);
+    assert_eq!(settings.json()["integrations"]["Segment.io"]["apiKey"], "wk_demo");
+    assert_eq!(settings.header("access-control-allow-origin"), Some("http://shop.example"));
+    let config = get("/array/phc_demo/config");
+    assert_eq!(config.status, 200);
+    assert!(config.json().is_object());
+    let script = get("/array/phc_demo/config.js");
+    assert_eq!(script.status, 200);
+    assert!(script.header("content-type").is_some_and(|t| t.contains("javascript")));
+    for (target, body) in [
+        ("/flags/?v=2", "{\"token\":\"phc_demo\",\"distinct_id\":\"d\"}"),
+        ("/decide/?v=3", "{\"token\":\"phc_demo\",\"distinct_id\":\"d\"}"),
+    ] {
+        let answer = dev.post(target, &[("origin", "http://shop.example")], body.as_bytes());
+        assert_eq!(answer.status, 200, "{target}");
+        assert!(answer.json().is_object(), "{target}");
+    }
+    assert_eq!(dev.post("/v1/m", &[], br#"{"series":[]}"#).status, 200);
+    assert_eq!(dev.tail("harvested").len(), 0, "nothing of it is an event");
+    assert_eq!(dev.settled().sum(), 0);
+}

@@ -1,0 +1,142 @@
+//! House rules that a machine can check. What this cannot check is advice.
+
+use crate::harness::repository;
+use std::path::{Path, PathBuf};
+
+/// Files longer than this say in their header why.
+const LINES_MAX: usize = 800;
+
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for root in ["schemas", "stores", "gateway", "enricher", "src", "tests"] {
+        collect(&repository().join(root), &mut found);
+    }
+    assert!(found.len() > 50, "only {} sources", found.len());
+    found
+}
+
+fn collect(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    let mut entries: Vec<_> = std::fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let text = std::fs::read_to_string(&path).expect("UTF-8");
+            found.push((path.strip_prefix(repository()).expect("inside").to_owned(), text));
+        }
+    }
+}
+
+fn manifest(krate: &str) -> toml::Table {
+    let path = repository().join(krate).join("Cargo.toml");
+    std::fs::read_to_string(&path).expect("a manifest").parse().expect("TOML")
+}
+
+fn dependencies(krate: &str) -> Vec<String> {
+    manifest(krate)["dependencies"].as_table().expect("a table").keys().cloned().collect()
+}
+
+#[test]
+fn who_may_import_whom() {
+    let ours = |krate: &str| dependencies(krate).into_iter().filter(|d| d.starts_with("forebay-")).collect::<Vec<_>>();
+    assert_eq!(ours("schemas"), [""; 0]);
+    assert_eq!(ours("stores"), ["forebay-schemas"]);
+    assert_eq!(ours("gateway/core"), ["forebay-schemas"]);
+    assert_eq!(ours("enricher/core"), ["forebay-schemas"]);
+    for krate in ["gateway", "enricher", "enricher/sinks"] {
+        let other = if krate == "gateway" { "enricher" } else { "gateway" };
+        assert!(ours(krate).iter().all(|d| !d.contains(other)), "{krate}: {:?}", ours(krate));
+    }
+}
+
+/// The cores' outside crates: none of them does IO, reads a clock or draws random numbers for us.
+#[test]
+fn cores_are_pure() {
+    let allowed = [
+        "forebay-schemas",
+        "base64",
+        "brotli",
+        "bytes",
+        "chacha20poly1305",
+        "chrono",
+        "crc32fast",
+        "flate2",
+        "hkdf",
+        "hmac",
+        "hpke",
+        "http",
+        "jsonschema",
+        "lz-str",
+        "memchr",
+        "regex",
+        "serde",
+        "serde_json",
+        "sha2",
+        "thiserror",
+        "uuid",
+        "woothee",
+        "zstd",
+    ];
+    for krate in ["gateway/core", "enricher/core", "schemas"] {
+        for dependency in dependencies(krate) {
+            assert!(allowed.contains(&dependency.as_str()), "{krate} must not depend on {dependency}");
+        }
+    }
+    for (path, text) in sources() {
+        if !(path.starts_with("gateway/core/src") || path.starts_with("enricher/core/src")) || path.ends_with("tests.rs") {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]").next().expect("a first part");
+        for forbidden in [
+            "std::fs",
+            "std::net",
+            "std::thread",
+            "SystemTime::now",
+            "Instant::now",
+            "Uuid::new_v4",
+            "Uuid::now_v7",
+            "Utc::now",
+            "getrandom::",
+        ] {
+            assert!(!code.contains(forbidden), "{}: {forbidden}", path.display());
+        }
+    }
+}
+
+/// Law E2: trusted is written by one stage, which takes nothing but a masked event.
+#[test]
+fn trusted_is_encoded_in_one_place() {
+    for (path, text) in sources() {
+        let code = text.split("#[cfg(test)]").next().expect("a first part");
+        if code.contains("trusted::encode(") && !path.starts_with("tests") && !path.ends_with("tests.rs") {
+            assert!(
+                path.starts_with("enricher/core/src/deliver") || path.starts_with("enricher/core/src/deliver.rs"),
+                "{} encodes trusted events",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn modules_have_headers_and_bounds() {
+    for (path, text) in sources() {
+        assert!(text.starts_with("//!"), "{} has no header", path.display());
+        let lines = text.lines().count();
+        let tests = path.components().any(|c| c.as_os_str() == "tests") || path.ends_with("tests.rs");
+        assert!(tests || lines <= LINES_MAX, "{} has {lines} lines", path.display());
+    }
+}
+
+#[test]
+fn no_leftovers() {
+    // In pieces, so that this file does not find itself.
+    let marks = [["TO", "DO"], ["FIX", "ME"], ["XX", "X:"], ["todo", "!("], ["unimplemented", "!("], ["dbg", "!("], ["#[ign", "ore"]]
+        .map(|m| m.concat());
+    for (path, text) in sources() {
+        for mark in &marks {
+            assert!(!text.contains(mark.as_str()), "{}: {mark}", path.display());
+        }
+    }
+}
