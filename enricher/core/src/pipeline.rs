@@ -1,0 +1,116 @@
+//! The contents page: how a harvested event is admitted.
+//!
+//! Owns: what is built once (schemas' plans, token keys) and the order of the stages. Does not own: the stages.
+//! Invariants: `admit` is a function of its arguments alone; a `Reject` holds no value, id or unknown name.
+
+use crate::admit::decode::{self, Decoder};
+use crate::admit::mask::{self, Masked, Masker, Unclassified};
+use crate::admit::sanitize;
+use crate::admit::validate::{self, Validator};
+use crate::fingerprint;
+use crate::keys::Keys;
+use crate::options::Options;
+use crate::seal::BadPublicKey;
+use forebay_schemas::catalog::Catalog;
+use forebay_schemas::limit;
+use forebay_schemas::reason::Reason;
+use forebay_schemas::stage::Stage;
+use forebay_schemas::wire::harvested::Harvested;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+/// Raised with every change of what the stages do to an event.
+const VERSION: &str = "1";
+
+/// Everything that admission stands on. Shared by all lanes.
+pub struct Pipeline {
+    options: Options,
+    keys: Keys,
+    fingerprint: String,
+    decoder: Decoder,
+    validator: Validator,
+    masker: Masker,
+}
+
+/// A schema that cannot be compiled.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("schema {event_type} {version}: {message}")]
+pub struct PipelineError {
+    pub event_type: String,
+    pub version: String,
+    pub message: String,
+}
+
+/// What may be told about an event, before anyone asked whether it is a copy.
+#[derive(Debug)]
+pub struct Admitted {
+    pub masked: Masked,
+    /// What makes two copies the same fact (design §4.5).
+    pub fingerprint: u64,
+    /// What was left out because nobody classified it; bounded by `limit::UNCLASSIFIED_PER_EVENT`.
+    pub unclassified: Vec<Unclassified>,
+}
+
+/// Why an event goes to `bad`. Fit to be shown: no value, no id, no unknown name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reject {
+    pub stage: Stage,
+    pub reason: Reason,
+    /// The catalogue's name of the event type, if it was found.
+    pub event_type: Option<String>,
+    /// Known paths and expectations; at most `limit::DETAIL_CHARS` characters.
+    pub detail: String,
+}
+
+impl Pipeline {
+    pub fn new(catalog: Arc<Catalog>, options: Options, keys: Keys) -> Result<Pipeline, PipelineError> {
+        let fingerprint = fingerprint_of(&catalog, &options, &keys);
+        let masker = Masker::new(&catalog, &keys);
+        let validator = Validator::new(catalog, options.unknown_event, &masker)?;
+        Ok(Pipeline { options, keys, fingerprint, decoder: Decoder::new(options.max_age_micros), validator, masker })
+    }
+
+    /// 16 hex digits: of the stages' version, the catalogue, the options and the keys' names.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+    /// Whom rejects are sealed for.
+    pub fn bad_key(&self) -> &BadPublicKey {
+        &self.keys.bad
+    }
+
+    /// decode → validate → sanitize → mask.
+    pub fn admit(&self, event: &Harvested) -> Result<Admitted, Reject> {
+        let json = decode::parse(event)?;
+        let decoded = self.decoder.decode(event, json)?;
+        let fingerprint = decoded.fingerprint();
+        let valid = self.validator.validate(decoded)?;
+        let sanitized = sanitize::sanitize(valid);
+        let (masked, unclassified) = self.masker.mask(sanitized, self.options.unclassified)?;
+        Ok(Admitted { masked, fingerprint, unclassified })
+    }
+}
+
+impl Reject {
+    pub(crate) fn new(reason: Reason, detail: impl Into<String>) -> Reject {
+        let mut detail = detail.into();
+        if let Some((end, _)) = detail.char_indices().nth(limit::DETAIL_CHARS) {
+            detail.truncate(end);
+        }
+        Reject { stage: reason.stage(), reason, event_type: None, detail }
+    }
+    pub(crate) fn of_type(self, event_type: &str) -> Reject {
+        Reject { event_type: Some(event_type.to_owned()), ..self }
+    }
+    /// A stage panicked. What it said is not told: it may quote the event.
+    pub fn panicked() -> Reject {
+        Reject::new(Reason::ProcessingPanic, "a defect of the enricher; the sealed event shows it again")
+    }
+    /// Another fact holds this id (`dedup`).
+    pub fn collision(event_type: &str) -> Reject {
+        Reject::new(Reason::IdCollision, "the id is taken by an earlier event of this source with other content").of_type(event_type)
+    }
+}
