@@ -31,6 +31,22 @@ pub const HEADERS_BYTES: usize = 64 << 10;
 pub const IN_FLIGHT: usize = 1_024;
 /// Bytes of a body that is read and dropped so that the client sees 413.
 pub const DRAIN_BYTES: usize = 64 << 20;
+/// Open connections of the public listener (default of `gateway.limits.connections`).
+pub const CONNECTIONS: usize = 8_192;
+/// Bodies, as sent and decoded, in the gateway's memory at once (default of `gateway.limits.memory`).
+pub const BODY_MEMORY_BYTES: usize = 96 << 20;
+/// Bodies up to this size are decoded where they were read; larger ones on a thread that may block.
+pub const DECODE_INLINE_BYTES: usize = 64 << 10;
+/// Large bodies that are decoded at once.
+pub const DECODES: usize = 4;
+/// Refused requests whose bodies are being drained at once; beyond it the connection is closed unread.
+pub const DRAINS: usize = 64;
+/// What is read of a body that is refused unseen, so that its client sees the answer.
+pub const REFUSED_DRAIN_BYTES: usize = 256 << 10;
+/// Spooled requests that wait in memory for the publisher; what does not fit is read back from the spool.
+pub const HANDOVER_BYTES: usize = 16 << 20;
+/// Event bytes in one append of the publisher to the log.
+pub const PUBLISH_BYTES: usize = 4 << 20;
 /// Bytes of one group commit in the spool before it is written.
 pub const SPOOL_BLOCK_BYTES: usize = 4 << 20;
 /// A message of any topic (design §4.3).
@@ -45,3 +61,63 @@ pub const COMMIT_RECORDS: usize = 8_192;
 pub const DETAIL_CHARS: usize = 512;
 /// Distinct unclassified paths remembered per task.
 pub const UNCLASSIFIED_PATHS: usize = 1_000;
+/// What a lane reads of one task at a time; the ids in it are looked up together.
+pub const LANE_READ_BYTES: usize = 1 << 20;
+pub const LANE_READ_RECORDS: usize = 2_048;
+/// Wait before an aborted commit or a failed read is tried again; doubles from the first to the last.
+pub const LANE_BACKOFF_MS_MIN: u64 = 20;
+pub const LANE_BACKOFF_MS_MAX: u64 = 5_000;
+/// How long a starting lane waits for deltas that the committed `seq` promises.
+pub const RECOVERY_WAIT_MS: u64 = 10_000;
+/// A commit of ticks alone waits this long (design §4.2), and an idle lane commits at least this often.
+pub const TICKS_COMMIT_MS: u64 = 10_000;
+pub const IDLE_COMMIT_MS: u64 = 3_600_000;
+/// Between two flushes of a task's local state.
+pub const STATE_FLUSH_MS: u64 = 60_000;
+/// Write buffers and block cache of all tasks' RocksDB together.
+pub const STATE_BUFFER_BYTES: usize = 48 << 20;
+pub const STATE_CACHE_BYTES: usize = 32 << 20;
+/// How far the task clock may stand after the newest time that a gateway told (design §6.6).
+pub const CLOCK_AHEAD_MS: i64 = 300_000;
+/// An object's name, as S3 bounds it, and one part of it, as file systems do.
+pub const OBJECT_NAME_BYTES: usize = 1_024;
+pub const OBJECT_PART_BYTES: usize = 255;
+/// A lane's id and the metadata of an offset it commits (Kafka's `offset.metadata.max.bytes`).
+pub const LANE_ID_BYTES: usize = 249;
+pub const LANE_METADATA_BYTES: usize = 4_096;
+/// Free space below which the embedded log takes no more records: flushes and a restart need room.
+pub const LOG_RESERVE_BYTES: u64 = 256 << 20;
+/// A foreign event name that is looked up; longer ones are unknown types.
+pub const FOREIGN_NAME_BYTES: usize = 256;
+/// One schema file of the catalogue.
+pub const SCHEMA_BYTES: usize = 1 << 20;
+/// Fields of one schema, every `$ref` written out.
+pub const SCHEMA_FIELDS: usize = 2_000;
+/// A thing id that may be classified `keep` by its pattern, and that pattern.
+pub const THING_ID_CHARS: usize = 64;
+pub const THING_ID_PATTERN_BYTES: usize = 512;
+/// Bytes that the table sink reads from one partition at a time.
+pub const SINK_READ_BYTES: usize = 1 << 20;
+/// Records that the table sink reads from one partition at a time.
+pub const SINK_READ_RECORDS: usize = 4_096;
+/// Trusted bytes held as Arrow columns before they are encoded as Parquet.
+pub const SINK_ROWS_BYTES: usize = 8 << 20;
+/// Encoded bytes of a Parquet row group.
+pub const SINK_ROW_GROUP_BYTES: usize = 16 << 20;
+/// Days (table partitions) that one commit of the table sink may touch.
+pub const SINK_DAYS: usize = 16;
+/// Manifests of a snapshot beyond which the small ones are merged into one.
+pub const SINK_MANIFESTS: usize = 32;
+/// A manifest of this size is no longer merged.
+pub const SINK_MANIFEST_BYTES: i64 = 4 << 20;
+/// Data files of one day and one size class beyond which they are rewritten as one.
+pub const SINK_SMALL_FILES: usize = 16;
+/// A data file of this size is no longer rewritten.
+pub const SINK_SMALL_FILE_BYTES: u64 = 4 << 20;
+/// Data files that one rewrite may read.
+pub const SINK_REWRITE_FILES: usize = 64;
+/// Commits of a batch that are tried one after another when others commit to the same table.
+pub const SINK_COMMIT_ATTEMPTS: usize = 8;
+/// Memtables and block cache of the embedded log (defaults of its options).
+pub const LOG_MEMTABLE_BYTES: usize = 64 << 20;
+pub const LOG_CACHE_BYTES: usize = 16 << 20;
