@@ -1,5 +1,6 @@
 //! Identifiers. A newtype each, so that a request id cannot stand where an event id belongs.
 
+use sha2::{Digest, Sha256};
 use std::fmt;
 use uuid::Uuid;
 
@@ -45,6 +46,18 @@ impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// A UUIDv8 derived from bytes: SHA-256 over `domain` and then each part, every one of them behind its length in eight
+/// big-endian bytes; the first 16 bytes of the digest with the version and variant bits set (RFC 9562).
+pub fn derived(domain: &str, parts: &[&[u8]]) -> Uuid {
+    let mut hash = Sha256::new();
+    for part in std::iter::once(&domain.as_bytes()).chain(parts) {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let digest: [u8; 32] = hash.finalize().into();
+    Uuid::new_v8(*digest.first_chunk().expect("a digest has 32 bytes"))
 }
 
 /// Where an event's id came from; `Assigned` ids cannot recognise a retry. Ordinals are persisted (Avro enum).

@@ -4,7 +4,7 @@
 //! does not take the others with it. Does not own: whether an item is valid JSON (`json::parse` says that later).
 //! Invariants: no recursion; memory is one byte per open bracket, never more than the input.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// The brackets or quotes of the text do not close where they must. `at` is a byte offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -82,15 +82,19 @@ fn skip_nested(bytes: &[u8], start: usize) -> Result<usize, ScanError> {
     Err(ScanError { at })
 }
 
-/// The members of the object that begins at `at`, and where it ends.
-pub fn members(bytes: &[u8], at: usize) -> Result<(Vec<Member<'_>>, usize), ScanError> {
+/// Visits the members of the object that begins at `at`, without allocation. The end of the object, or `None` when
+/// `visit` broke off.
+pub fn each_member<'a>(
+    bytes: &'a [u8],
+    at: usize,
+    mut visit: impl FnMut(Member<'a>) -> ControlFlow<()>,
+) -> Result<Option<usize>, ScanError> {
     if bytes.get(at) != Some(&b'{') {
         return Err(ScanError { at });
     }
-    let mut found = Vec::new();
     let mut at = skip_space(bytes, at + 1);
     if bytes.get(at) == Some(&b'}') {
-        return Ok((found, at + 1));
+        return Ok(Some(at + 1));
     }
     loop {
         if bytes.get(at) != Some(&b'"') {
@@ -104,36 +108,59 @@ pub fn members(bytes: &[u8], at: usize) -> Result<(Vec<Member<'_>>, usize), Scan
         }
         at = skip_space(bytes, at + 1);
         let end = skip_value(bytes, at)?;
-        found.push(Member { key, value: at..end });
+        if visit(Member { key, value: at..end }).is_break() {
+            return Ok(None);
+        }
         at = skip_space(bytes, end);
         match bytes.get(at) {
             Some(b',') => at = skip_space(bytes, at + 1),
-            Some(b'}') => return Ok((found, at + 1)),
+            Some(b'}') => return Ok(Some(at + 1)),
             _ => return Err(ScanError { at }),
         }
     }
 }
 
-/// The items of the array that begins at `at`, and where it ends.
-pub fn items(bytes: &[u8], at: usize) -> Result<(Vec<Range<usize>>, usize), ScanError> {
+/// Visits the items of the array that begins at `at`, as `each_member` does.
+pub fn each_item(bytes: &[u8], at: usize, mut visit: impl FnMut(Range<usize>) -> ControlFlow<()>) -> Result<Option<usize>, ScanError> {
     if bytes.get(at) != Some(&b'[') {
         return Err(ScanError { at });
     }
-    let mut found = Vec::new();
     let mut at = skip_space(bytes, at + 1);
     if bytes.get(at) == Some(&b']') {
-        return Ok((found, at + 1));
+        return Ok(Some(at + 1));
     }
     loop {
         let end = skip_value(bytes, at)?;
-        found.push(at..end);
+        if visit(at..end).is_break() {
+            return Ok(None);
+        }
         at = skip_space(bytes, end);
         match bytes.get(at) {
             Some(b',') => at = skip_space(bytes, at + 1),
-            Some(b']') => return Ok((found, at + 1)),
+            Some(b']') => return Ok(Some(at + 1)),
             _ => return Err(ScanError { at }),
         }
     }
+}
+
+/// The members of the object that begins at `at`, and where it ends.
+pub fn members(bytes: &[u8], at: usize) -> Result<(Vec<Member<'_>>, usize), ScanError> {
+    let mut found = Vec::new();
+    let end = each_member(bytes, at, |member| {
+        found.push(member);
+        ControlFlow::Continue(())
+    })?;
+    Ok((found, end.expect("the visit never breaks off")))
+}
+
+/// The items of the array that begins at `at`, and where it ends.
+pub fn items(bytes: &[u8], at: usize) -> Result<(Vec<Range<usize>>, usize), ScanError> {
+    let mut found = Vec::new();
+    let end = each_item(bytes, at, |item| {
+        found.push(item);
+        ControlFlow::Continue(())
+    })?;
+    Ok((found, end.expect("the visit never breaks off")))
 }
 
 /// The value of the last member named `key` of the object that begins at `at`; `None` also when the object is broken.
