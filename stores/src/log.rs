@@ -19,7 +19,8 @@ pub struct Entry {
     pub headers: Vec<(String, Bytes)>,
 }
 
-/// What a reader gets. `timestamp` is the log's append time.
+/// What a reader gets. `timestamp` is the log's append time. Its bytes share one buffer with the records read beside it:
+/// copy what is kept for long.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     pub offset: i64,
@@ -85,7 +86,7 @@ pub enum CommitError {
     Fenced(String),
 }
 
-/// A log. `id` of each topic is given when the topic is created and tells a recreated topic from the old one.
+/// A log. The id of each topic is given when the topic is created and tells a recreated topic from the old one.
 pub trait Log: Send + Sync {
     fn partitions(&self, topic: Topic) -> i32;
     fn topic_id(&self, topic: Topic) -> Result<String, LogError>;
@@ -98,13 +99,23 @@ pub trait Log: Send + Sync {
     fn lane(&self, id: &str) -> Result<Box<dyn Lane>, LogError>;
     /// What lane `id` has committed for `at`, without opening it.
     fn committed(&self, id: &str, at: TopicPartition) -> Result<Option<Committed>, LogError>;
-    /// Blocks until a record is appended to any of `to`, at most for `wait`.
+    /// Blocks until a record is appended to any of `to`, at most for `wait`. What was appended between the caller's last
+    /// read and this call does not wake it: who reads in a loop wants `wait_past`.
     fn wait(&self, to: &[TopicPartition], wait: Duration);
+    /// Blocks until any partition holds a record at or after the position given for it, at most for `wait`: a reader at
+    /// that position would then return something. At once when one does already.
+    fn wait_past(&self, positions: &[(TopicPartition, i64)], wait: Duration) {
+        let past = |(at, position): &(TopicPartition, i64)| self.bounds(*at).is_ok_and(|bounds| bounds.end > *position);
+        if !positions.iter().any(past) {
+            self.wait(&positions.iter().map(|(at, _)| *at).collect::<Vec<_>>(), wait);
+        }
+    }
 }
 
 /// Reads one partition forwards.
 pub trait Reader: Send {
-    /// Up to about `bytes_max` of records (at least one if there is one); empty at the end, without waiting.
+    /// Up to about `bytes_max` of records (at least one if there is one); empty at the end, without waiting. Fails with
+    /// `OffsetOutOfRange` when retention has passed the reader, with `Io` when a record is missing or damaged.
     fn read(&mut self, bytes_max: usize, records_max: usize) -> Result<Vec<Record>, LogError>;
     /// The offset that the next record will have, or more.
     fn position(&self) -> i64;

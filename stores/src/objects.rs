@@ -2,6 +2,7 @@
 
 pub mod folder;
 
+use forebay_schemas::limit;
 use std::path::Path;
 
 /// What is put: a file as it lies, or bytes.
@@ -37,10 +38,23 @@ pub enum ObjectsError {
     Io(#[from] std::io::Error),
 }
 
-/// Names are `/`-separated, relative, without `.` or `..` parts. Blocking; called from threads of their own.
+/// Names are `/`-separated, relative, without empty, `.`, `..` or `.tmp-…` parts and without control characters, within
+/// `limit::OBJECT_NAME_BYTES` and `limit::OBJECT_PART_BYTES`. Blocking; called from threads of their own.
 pub trait Objects: Send + Sync {
     fn put_if_absent(&self, name: &str, content: Content<'_>) -> Result<Put, ObjectsError>;
     fn get(&self, name: &str) -> Result<Vec<u8>, ObjectsError>;
     /// Objects whose name begins with `prefix`, in name order, from after `start_after`; at most `max`.
     fn list(&self, prefix: &str, start_after: Option<&str>, max: usize) -> Result<Vec<ObjectInfo>, ObjectsError>;
 }
+
+/// The same names are allowed in every form, so that a folder can be moved to a bucket and back.
+fn check_name(name: &str) -> Result<(), ObjectsError> {
+    let part = |part: &str| {
+        !part.is_empty() && part != "." && part != ".." && !part.starts_with(folder::TEMP_PREFIX) && part.len() <= limit::OBJECT_PART_BYTES
+    };
+    let allowed = name.len() <= limit::OBJECT_NAME_BYTES && name.split('/').all(part) && !name.chars().any(|c| c.is_control() || c == '\\');
+    if allowed { Ok(()) } else { Err(ObjectsError::BadName(name.to_owned())) }
+}
+
+#[cfg(test)]
+mod conformance;
