@@ -50,7 +50,7 @@ pub struct Schema {
     pub fields: Field,
     /// The file that it was read from, as shown in errors.
     pub file: String,
-    names: Option<BTreeMap<Dialect, BTreeSet<String>>>,
+    names: Option<Names>,
     own_names: BTreeMap<Dialect, HashMap<String, String>>,
     digest: [u8; 32],
     layer: Layer,
@@ -128,6 +128,14 @@ impl std::fmt::Display for CatalogError {
 }
 
 impl std::error::Error for CatalogError {}
+
+/// How the dialects call a type, normalised, and who says so.
+#[derive(Clone, Debug)]
+struct Names {
+    of: BTreeMap<Dialect, BTreeSet<String>>,
+    layer: Layer,
+    file: String,
+}
 
 /// Who wrote a schema. A user's names win over built-in ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -223,7 +231,11 @@ impl Catalog {
                 CONTEXT => context.get_or_insert_with(|| EventType::empty(&read.name)),
                 _ => types.entry(read.name.clone()).or_insert_with(|| EventType::empty(&read.name)),
             };
-            slot.versions.insert(read.version, read.schema);
+            let mut schema = read.schema;
+            if schema.names.is_none() {
+                schema.names = slot.versions.get(&read.version).and_then(|replaced| replaced.names.clone());
+            }
+            slot.versions.insert(read.version, schema);
         }
         let by_foreign_name = names::table(&types, &mut errors);
         let context = context.filter(|context| !context.versions.is_empty());
@@ -261,12 +273,13 @@ impl EventType {
     pub fn versions(&self) -> impl Iterator<Item = &Schema> {
         self.versions.values()
     }
-    /// How a dialect calls this type besides its own name, normalised. They come from the newest version that has `x-names`.
+    /// How a dialect calls this type besides its own name, normalised. They come from the newest version that says
+    /// them; a version that replaces another without `x-names` leaves them as they were.
     pub fn names(&self, dialect: Dialect) -> impl Iterator<Item = &str> {
-        self.naming().and_then(|(names, _)| names.get(&dialect)).into_iter().flatten().map(String::as_str)
+        self.naming().and_then(|names| names.of.get(&dialect)).into_iter().flatten().map(String::as_str)
     }
-    fn naming(&self) -> Option<(&BTreeMap<Dialect, BTreeSet<String>>, &Schema)> {
-        self.versions.values().rev().find_map(|schema| Some((schema.names.as_ref()?, schema)))
+    fn naming(&self) -> Option<&Names> {
+        self.versions.values().rev().find_map(|schema| schema.names.as_ref())
     }
 }
 
@@ -305,3 +318,6 @@ impl Privacy {
         Privacy::ALL.into_iter().find(|p| p.name() == name)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 //! Invariant: what `read` returns without adding an error is fit for use; all defects of a file are told at once.
 
 use super::field::Walk;
-use super::{CatalogError, Layer, Schema, Version, names, normalise, place};
+use super::{CatalogError, Layer, Names, Schema, Version, names, normalise, place};
 use crate::dialect::Dialect;
 use crate::{json, limit};
 use serde_json::{Map, Value};
@@ -40,7 +40,7 @@ pub(super) fn read(file: &str, text: &str, layer: Layer, errors: &mut Vec<Catalo
     if document.get("$schema").is_some_and(|draft| draft != DRAFT) {
         found.push(("/$schema".to_string(), format!("only {DRAFT} is read")));
     }
-    let names = document.get("x-names").map(|value| type_names(value, &mut found));
+    let names = document.get("x-names").map(|value| Names { of: type_names(value, &mut found), layer, file: file.to_string() });
     let mut walk = Walk::new(&document, &mut found);
     let fields = walk.root();
     let own_names = walk.own_names();

@@ -215,8 +215,9 @@ impl<'a> Walk<'a> {
     }
 
     fn leaf(&mut self, schema: &Schema, types: &BTreeSet<&str>, privacy: Option<Privacy>, pointer: &str) {
-        if types.is_empty() && !is_closed(schema) {
-            self.error(pointer, "a field needs a \"type\"");
+        let unread = matches!(privacy, Some(Privacy::Drop | Privacy::Redact));
+        if types.is_empty() && !is_closed(schema) && !unread {
+            self.error(pointer, "a field needs a \"type\", unless it is dropped or redacted whatever it is");
         }
         match privacy {
             None if !schema.contains_key("x-privacy") => {

@@ -5,6 +5,7 @@
 
 use super::{CatalogError, EventType, place};
 use crate::dialect::Dialect;
+use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
@@ -37,23 +38,23 @@ pub(super) fn table(types: &BTreeMap<String, EventType>, errors: &mut Vec<Catalo
                         free.insert(event_type);
                     }
                     Entry::Occupied(mut taken) => match layer(event_type).cmp(&layer(taken.get())) {
-                        std::cmp::Ordering::Greater => {
+                        Ordering::Greater => {
                             taken.insert(event_type);
                         }
-                        std::cmp::Ordering::Less => {}
-                        std::cmp::Ordering::Equal => errors.push(twice(event_type, taken.get(), dialect, name)),
+                        Ordering::Less => {}
+                        Ordering::Equal => errors.push(twice(event_type, taken.get(), dialect, name)),
                     },
                 }
             }
         }
         for event_type in types.values() {
-            match claims.get(event_type.name.as_str()) {
-                None => {
+            let taken = claims.get(event_type.name.as_str()).filter(|other| other.name != event_type.name);
+            match taken.map(|other| (layer(other).cmp(&event_type.newest().layer), *other)) {
+                None | Some((Ordering::Less, _)) => {
                     claims.insert(&event_type.name, event_type);
                 }
-                Some(other) if other.name == event_type.name => {}
-                Some(other) if layer(other) > event_type.newest().layer => {}
-                Some(other) => errors.push(twice(other, event_type, dialect, &event_type.name)),
+                Some((Ordering::Greater, _)) => {}
+                Some((Ordering::Equal, other)) => errors.push(twice(other, event_type, dialect, &event_type.name)),
             }
         }
         claims.into_iter().map(|(name, event_type)| (name.to_string(), event_type.name.clone())).collect()
@@ -62,11 +63,11 @@ pub(super) fn table(types: &BTreeMap<String, EventType>, errors: &mut Vec<Catalo
 
 /// Who wrote the names of a type.
 fn layer(event_type: &EventType) -> super::Layer {
-    event_type.naming().map_or(event_type.newest().layer, |(_, schema)| schema.layer)
+    event_type.naming().map_or(event_type.newest().layer, |names| names.layer)
 }
 
 fn twice(event_type: &EventType, other: &EventType, dialect: Dialect, name: &str) -> CatalogError {
-    let file = &event_type.naming().map_or(event_type.newest(), |(_, schema)| schema).file;
+    let file = event_type.naming().map_or(&event_type.newest().file, |names| &names.file);
     CatalogError {
         pointer: format!("/x-names/{}", dialect.name()),
         ..place::whole_file(file, format!("`{name}` is claimed by `{}` and by `{}`", event_type.name, other.name))
