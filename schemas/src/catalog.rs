@@ -11,9 +11,11 @@ use crate::limit;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+mod defects;
 mod document;
 mod field;
 mod infer;
+mod keywords;
 mod names;
 mod pattern;
 mod place;

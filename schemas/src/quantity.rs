@@ -30,7 +30,8 @@ fn parse(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, Quanti
 }
 
 fn write(value: u64, units: &[(&str, u64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let (name, factor) = units.iter().find(|(_, factor)| value != 0 && value.is_multiple_of(*factor)).copied().unwrap_or(units[units.len() - 1]);
+    let (name, factor) =
+        units.iter().find(|(_, factor)| value != 0 && value.is_multiple_of(*factor)).copied().unwrap_or(units[units.len() - 1]);
     write!(f, "{}{name}", value / factor)
 }
 

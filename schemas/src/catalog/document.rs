@@ -3,6 +3,7 @@
 //! Owns: the file's frame (path, JSON, root keywords, `x-names`). Does not own: fields (`field`), look-up (`names`).
 //! Invariant: what `read` returns without adding an error is fit for use; all defects of a file are told at once.
 
+use super::defects::Defects;
 use super::field::Walk;
 use super::{CatalogError, Layer, Names, Schema, Version, names, normalise, place};
 use crate::dialect::Dialect;
@@ -35,21 +36,16 @@ pub(super) fn read(file: &str, text: &str, layer: Layer, errors: &mut Vec<Catalo
             return None;
         }
     };
-    let mut found: Vec<(String, String)> = Vec::new();
+    let mut found = Defects::default();
     repeated_keys(text, &mut found);
     if document.get("$schema").is_some_and(|draft| draft != DRAFT) {
-        found.push(("/$schema".to_string(), format!("only {DRAFT} is read")));
+        found.add("/$schema", format!("only {DRAFT} is read"));
     }
     let names = document.get("x-names").map(|value| Names { of: type_names(value, &mut found), layer, file: file.to_string() });
     let mut walk = Walk::new(&document, &mut found);
     let fields = walk.root();
     let own_names = walk.own_names();
-    errors.extend(found.into_iter().map(|(pointer, message)| CatalogError {
-        file: file.to_string(),
-        line: Some(place::line(text, &pointer)),
-        pointer,
-        message,
-    }));
+    errors.extend(found.in_file(file, text));
     let schema = Schema {
         version: version_text.to_string(),
         document: Value::Object(document),
@@ -88,15 +84,15 @@ fn parse(text: &str) -> Result<Map<String, Value>, (Option<usize>, String)> {
     }
 }
 
-fn repeated_keys(text: &str, found: &mut Vec<(String, String)>) {
+fn repeated_keys(text: &str, found: &mut Defects) {
     let mut pointers = Vec::new();
     if let Ok(value) = json::parse(text.as_bytes(), limit::JSON_DEPTH) {
         place::repeated(&value, "", &mut pointers);
     }
-    found.extend(pointers.into_iter().map(|pointer| (pointer, "stands twice in its object".to_string())));
+    pointers.iter().for_each(|pointer| found.add(pointer, "stands twice in its object"));
 }
 
-fn type_names(value: &Value, found: &mut Vec<(String, String)>) -> BTreeMap<Dialect, BTreeSet<String>> {
+fn type_names(value: &Value, found: &mut Defects) -> BTreeMap<Dialect, BTreeSet<String>> {
     dialect_names(value, "/x-names", found)
         .into_iter()
         .map(|(dialect, names)| (dialect, names.into_iter().map(|name| normalise(&name)).collect()))
@@ -104,17 +100,17 @@ fn type_names(value: &Value, found: &mut Vec<(String, String)>) -> BTreeMap<Dial
 }
 
 /// `{"segment": "Product Viewed", "snowplow": ["…", "…"]}`, of a type or of a field.
-pub(super) fn dialect_names(value: &Value, pointer: &str, found: &mut Vec<(String, String)>) -> BTreeMap<Dialect, Vec<String>> {
+pub(super) fn dialect_names(value: &Value, pointer: &str, found: &mut Defects) -> BTreeMap<Dialect, Vec<String>> {
     let mut all = BTreeMap::new();
     let Value::Object(members) = value else {
-        found.push((pointer.to_string(), "must be an object: dialect → name or list of names".to_string()));
+        found.add(pointer, "must be an object: dialect → name or list of names");
         return all;
     };
     for (key, value) in members {
         let pointer = place::child(pointer, key);
         let Some(dialect) = Dialect::from_name(key) else {
             let known: Vec<&str> = Dialect::ALL.into_iter().map(Dialect::name).collect();
-            found.push((pointer, format!("no such dialect; known are {}", known.join(", "))));
+            found.add(&pointer, format!("no such dialect; known are {}", known.join(", ")));
             continue;
         };
         let names: Option<Vec<String>> = match value {
@@ -126,7 +122,7 @@ pub(super) fn dialect_names(value: &Value, pointer: &str, found: &mut Vec<(Strin
             Some(names) if names.iter().all(|name| !name.trim().is_empty() && name.len() <= limit::FOREIGN_NAME_BYTES) => {
                 all.insert(dialect, names);
             }
-            _ => found.push((pointer, format!("must be a name or a list of names, of 1 to {} bytes", limit::FOREIGN_NAME_BYTES))),
+            _ => found.add(&pointer, format!("must be a name or a list of names, of 1 to {} bytes", limit::FOREIGN_NAME_BYTES)),
         }
     }
     all

@@ -1,11 +1,13 @@
 //! The classified field tree of one schema, and the lint that no unclassified or wrongly kept field gets past.
 //!
-//! Owns: which JSON Schema keywords may stand where, `x-privacy`, `x-sanitize`, `x-token-domain`, `x-names` of fields.
-//! Does not own: validation of events (the enricher compiles the same document), thing-id patterns (`pattern`).
+//! Owns: `x-privacy`, `x-sanitize`, `x-token-domain`, `x-names` of fields.
+//! Does not own: JSON Schema's own keywords (`keywords`), thing-id patterns (`pattern`), validation of events (the
+//! enricher compiles the same document).
 //! Invariant: a leaf is classified, or an error says that it is not. Nothing recurses deeper than
 //! `limit::JSON_DEPTH` or visits more than `limit::SCHEMA_FIELDS` fields, whatever `$ref` multiplies.
 
-use super::{Field, Privacy, Sanitize, Shape, document, pattern, place};
+use super::defects::Defects;
+use super::{Field, Privacy, Sanitize, Shape, document, keywords, pattern, place};
 use crate::dialect::Dialect;
 use crate::limit;
 use serde_json::{Map, Value};
@@ -13,57 +15,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 type Schema = Map<String, Value>;
 
-/// Keywords that hold no schema.
-const PLAIN: &[&str] = &[
-    "$comment",
-    "$schema",
-    "$id",
-    "title",
-    "description",
-    "default",
-    "deprecated",
-    "examples",
-    "readOnly",
-    "writeOnly",
-    "type",
-    "enum",
-    "const",
-    "format",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minContains",
-    "maxContains",
-    "required",
-    "minProperties",
-    "maxProperties",
-    "dependentRequired",
-    "contentEncoding",
-    "contentMediaType",
-    "additionalProperties",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-];
-/// Keywords whose schemas describe fields.
-const FIELDS: &[&str] = &["properties", "items", "$ref", "$defs"];
-/// Keywords whose schemas only judge: what they say of a field classifies nothing.
-const JUDGING: &[&str] = &["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "contains", "propertyNames", "dependentSchemas"];
-const NOTES: &[&str] = &["x-privacy", "x-sanitize", "x-token-domain", "x-names"];
 const TYPES: &[&str] = &["string", "number", "integer", "boolean", "null", "object", "array"];
 /// What a draft writes for a field that nobody has looked at.
 pub(super) const UNCLASSIFIED: &str = "unclassified";
 
 pub(super) struct Walk<'a> {
     document: &'a Schema,
-    found: &'a mut Vec<(String, String)>,
+    found: &'a mut Defects,
     own_names: BTreeMap<Dialect, HashMap<String, String>>,
     fields: usize,
     /// The `$defs` that stand open, against cycles.
@@ -71,7 +29,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(document: &'a Schema, found: &'a mut Vec<(String, String)>) -> Walk<'a> {
+    pub(super) fn new(document: &'a Schema, found: &'a mut Defects) -> Walk<'a> {
         Walk { document, found, own_names: BTreeMap::new(), fields: 0, open: Vec::new() }
     }
 
@@ -83,16 +41,16 @@ impl<'a> Walk<'a> {
     /// The whole document: an object with properties.
     pub(super) fn root(&mut self) -> Field {
         let document = self.document;
-        self.keywords(document, "", true);
+        keywords::check(document, "", true, self.found);
         if document.get("type") != Some(&Value::from("object")) {
             self.error("", "the root must say \"type\": \"object\": it describes the event's properties");
         }
-        for note in NOTES.iter().filter(|note| **note != "x-names" && document.contains_key(**note)) {
+        for note in keywords::NOTES.iter().filter(|note| **note != "x-names" && document.contains_key(**note)) {
             self.error(&place::child("", note), "stands on fields, not on the root");
         }
         for (name, def) in document.get("$defs").and_then(Value::as_object).into_iter().flatten() {
             if let Some(def) = def.as_object() {
-                self.keywords(def, &format!("/$defs{}", place::child("", name)), false);
+                keywords::check(def, &format!("/$defs{}", place::child("", name)), false, self.found);
             }
         }
         let members = match document.get("properties") {
@@ -112,11 +70,7 @@ impl<'a> Walk<'a> {
     }
 
     fn error(&mut self, pointer: &str, message: impl Into<String>) {
-        let error = (pointer.to_string(), message.into());
-        // A definition that is used twice has its defects told once.
-        if !self.found.contains(&error) {
-            self.found.push(error);
-        }
+        self.found.add(pointer, message);
     }
 
     fn members(&mut self, properties: &'a Value, pointer: &str, depth: usize) -> BTreeMap<String, Field> {
@@ -146,7 +100,7 @@ impl<'a> Walk<'a> {
             self.error(pointer, "must be an object with \"type\" and \"x-privacy\"");
             return unknown;
         };
-        self.keywords(schema, pointer, false);
+        keywords::check(schema, pointer, false, self.found);
         if let Some(reference) = schema.get("$ref") {
             return self.reference(schema, reference, pointer, depth).unwrap_or(unknown);
         }
@@ -160,10 +114,10 @@ impl<'a> Walk<'a> {
 
     fn reference(&mut self, schema: &'a Schema, reference: &'a Value, pointer: &str, depth: usize) -> Option<Field> {
         let at = place::child(pointer, "$ref");
-        if schema.keys().any(|key| NOTES.contains(&key.as_str()) && key != "x-names") {
+        if schema.keys().any(|key| keywords::NOTES.contains(&key.as_str()) && key != "x-names") {
             self.error(&at, "beside \"$ref\" no classification is read: write it into the definition");
         }
-        let name = local_name(reference)?;
+        let name = keywords::local_name(reference)?;
         let Some(target) = self.document.get("$defs").and_then(|defs| defs.get(name)) else {
             self.error(&at, "no such definition in #/$defs");
             return None;
@@ -188,7 +142,7 @@ impl<'a> Walk<'a> {
         if matches!(privacy, Some(Privacy::Drop | Privacy::Redact)) {
             for key in ["properties", "items"] {
                 if let Some(inner) = schema.get(key) {
-                    self.judging(inner, &place::child(pointer, key));
+                    keywords::judging(inner, &place::child(pointer, key), self.found);
                 }
             }
             return Shape::Scalar;
@@ -256,7 +210,7 @@ impl<'a> Walk<'a> {
         if known.is_none() {
             let message = match given.as_str() {
                 Some(UNCLASSIFIED) => format!("still to classify: choose one of {}", words()),
-                Some(word) => format!("no such word{}; known are {}", meant(word, &Privacy::ALL.map(Privacy::name)), words()),
+                Some(word) => format!("no such word{}; known are {}", keywords::meant(word, &Privacy::ALL.map(Privacy::name)), words()),
                 None => format!("must be one of {}", words()),
             };
             self.error(&place::child(pointer, "x-privacy"), message);
@@ -316,55 +270,6 @@ impl<'a> Walk<'a> {
             }
         }
     }
-
-    /// Known keywords only: JSON Schema would take a mistyped one for a remark.
-    fn keywords(&mut self, schema: &Schema, pointer: &str, root: bool) {
-        for (key, value) in schema {
-            let at = place::child(pointer, key);
-            match key.as_str() {
-                "$defs" | "$schema" | "$id" if !root => self.error(&at, "stands only at the root"),
-                "$ref" if root => self.error(&at, "the root cannot be a reference"),
-                "$ref" if local_name(value).is_none() => self.error(&at, "only #/$defs/<name> of the same file can be referred to"),
-                "additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" if !value.is_boolean() => {
-                    self.error(&at, "must be true or false: what has no name of its own never passes");
-                }
-                word if PLAIN.contains(&word) || FIELDS.contains(&word) || NOTES.contains(&word) => {}
-                word if JUDGING.contains(&word) => self.judging(value, &at),
-                word => {
-                    let known: Vec<&str> = [PLAIN, FIELDS, JUDGING, NOTES].concat();
-                    self.error(&at, format!("unknown keyword{}", meant(word, &known)));
-                }
-            }
-        }
-    }
-
-    /// Schemas that only judge hold no classification, and refer to this file alone.
-    fn judging(&mut self, value: &Value, pointer: &str) {
-        match value {
-            Value::Object(members) => {
-                for (key, value) in members {
-                    let at = place::child(pointer, key);
-                    if key.starts_with("x-") {
-                        self.error(&at, "is not read here: classify the field where \"properties\" or \"items\" names it");
-                    }
-                    if key == "$ref" && local_name(value).is_none() {
-                        self.error(&at, "only #/$defs/<name> of the same file can be referred to");
-                    }
-                    self.judging(value, &at);
-                }
-            }
-            Value::Array(items) => {
-                for (i, item) in items.iter().enumerate() {
-                    self.judging(item, &format!("{pointer}/{i}"));
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-}
-
-fn local_name(reference: &Value) -> Option<&str> {
-    reference.as_str()?.strip_prefix("#/$defs/").filter(|name| !name.is_empty() && !name.contains(['/', '~', '%']))
 }
 
 fn sanitizer(step: &Value) -> Option<Sanitize> {
@@ -426,26 +331,4 @@ fn keepable(schema: &Schema, types: &BTreeSet<&str>) -> Result<(), String> {
 
 fn words() -> String {
     Privacy::ALL.map(Privacy::name).join(", ")
-}
-
-/// ", meant: required?" for a word one or two slips away from a known one.
-fn meant(word: &str, known: &[&str]) -> String {
-    let nearest = known.iter().map(|other| (slips(word, other), *other)).min();
-    nearest.filter(|(slips, _)| *slips <= 2).map_or_else(String::new, |(_, other)| format!(", meant: {other}?"))
-}
-
-/// Letters to insert, remove or change.
-fn slips(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let cost = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 use crate::json::{self, Json};
 
@@ -400,4 +402,14 @@ fn a_draft_names_all_fields_and_passes_only_when_classified() {
     let classified = draft.replace("\"unclassified\"", "\"drop\"");
     assert_eq!(lint(&[file("thing_done/1-0-0.json", &classified)]), []);
     assert_eq!(lint(&[file("none/1-0-0.json", &infer("None", &[]))]), [], "nothing seen: nothing to classify");
+}
+
+#[test]
+fn the_page_about_the_catalogue_lists_every_type() {
+    let page = include_str!("../../../docs/catalogue.md");
+    let catalog = Catalog::builtin();
+    for event_type in catalog.types() {
+        assert!(page.contains(&format!("| `{}` |", event_type.name)), "docs/catalogue.md lacks {}", event_type.name);
+    }
+    assert!(page.contains(&format!("{} types are built in", catalog.types().count())));
 }
