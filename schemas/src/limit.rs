@@ -61,6 +61,8 @@ pub const COMMIT_RECORDS: usize = 8_192;
 pub const DETAIL_CHARS: usize = 512;
 /// Distinct unclassified paths remembered per task.
 pub const UNCLASSIFIED_PATHS: usize = 1_000;
+/// An output's value before its key and clear part are added; a larger one is cut or rejected before it is produced.
+pub const OUTPUT_BYTES: usize = MESSAGE_BYTES - (64 << 10);
 /// What a lane reads of one task at a time; the ids in it are looked up together.
 pub const LANE_READ_BYTES: usize = 1 << 20;
 pub const LANE_READ_RECORDS: usize = 2_048;
@@ -114,10 +116,15 @@ pub const SINK_MANIFEST_BYTES: i64 = 4 << 20;
 pub const SINK_SMALL_FILES: usize = 16;
 /// A data file of this size is no longer rewritten.
 pub const SINK_SMALL_FILE_BYTES: u64 = 4 << 20;
-/// Data files that one rewrite may read.
-pub const SINK_REWRITE_FILES: usize = 64;
+/// Bytes of data files that one rewrite may read.
+pub const SINK_REWRITE_BYTES: u64 = 64 << 20;
 /// Commits of a batch that are tried one after another when others commit to the same table.
 pub const SINK_COMMIT_ATTEMPTS: usize = 8;
 /// Memtables and block cache of the embedded log (defaults of its options).
 pub const LOG_MEMTABLE_BYTES: usize = 64 << 20;
 pub const LOG_CACHE_BYTES: usize = 16 << 20;
+/// Unclassified fields that are told one by one of one event; the rest are counted as one.
+pub const UNCLASSIFIED_PER_EVENT: usize = 32;
+/// User agents whose reading is remembered, and how many bytes of one are read.
+pub const USER_AGENTS: usize = 4_096;
+pub const USER_AGENT_BYTES: usize = 1_024;

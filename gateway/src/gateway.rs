@@ -1,0 +1,221 @@
+//! One gateway: started as a whole, drained as a whole.
+//!
+//! Owns: the order of start and stop, the threads. Does not own: what they do.
+//! Invariants: nothing is listened to before the spool is repaired and held; a drain leaves on disk only what it counts.
+
+use crate::budget::Budget;
+use crate::clock;
+use crate::config::{Config, SourceConfig, validate};
+use crate::error::StartError;
+use crate::http::handler::App;
+use crate::http::server::serve;
+use crate::lander::Lander;
+use crate::metrics::Metrics;
+use crate::publisher::{Progress, Publisher};
+use crate::sources::Sources;
+use crate::spool::dir::SpoolDir;
+use crate::spool::file::{self, Create};
+use crate::spool::intake::Intake;
+use crate::spool::shared::{Phase, Shared};
+use crate::spool::writer::{Rules, Writer};
+use bytes::Bytes;
+use forebay_gateway_core::Limits;
+use forebay_schemas::limit;
+use forebay_schemas::quantity::Size;
+use forebay_stores::log::Log;
+use forebay_stores::objects::Objects;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+pub struct Gateway {
+    addr: SocketAddr,
+    app: Arc<App>,
+    shared: Arc<Shared>,
+    dir: Arc<SpoolDir>,
+    stop: watch::Sender<bool>,
+    server: tokio::task::JoinHandle<()>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What a drain leaves on disk; the next start goes on with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Leftover {
+    pub segments: usize,
+    pub bytes: u64,
+}
+
+/// Where the spool lies when nothing else is said.
+const SPOOL_DIR: &str = "forebay-data/spool";
+/// Between two looks at threads that are to end.
+const LOOK: Duration = Duration::from_millis(5);
+
+impl Gateway {
+    /// Takes the spool's lock, repairs it, binds the listener and starts the threads. Without sources: the one of `dev`.
+    pub async fn start(
+        config: Config,
+        sources: Vec<SourceConfig>,
+        log: Arc<dyn Log>,
+        objects: Arc<dyn Objects>,
+        registry: &prometheus::Registry,
+    ) -> Result<Gateway, StartError> {
+        Gateway::start_on(config, sources, log, objects, registry, Box::new(file::create)).await
+    }
+
+    pub(crate) async fn start_on(
+        config: Config,
+        sources: Vec<SourceConfig>,
+        log: Arc<dyn Log>,
+        objects: Arc<dyn Objects>,
+        registry: &prometheus::Registry,
+        create: Create,
+    ) -> Result<Gateway, StartError> {
+        let sources = if sources.is_empty() { vec![SourceConfig::dev()] } else { sources };
+        validate(&config, &sources)?;
+        let metrics = Metrics::new(registry)?;
+        let path = config.spool.dir.clone().unwrap_or_else(|| PathBuf::from(SPOOL_DIR));
+        let dir = Arc::new(SpoolDir::open(&path)?);
+        let name = dir.gateway(config.name.as_deref()).map_err(|error| dir.error(error))?;
+        let found = dir.repair().map_err(|error| dir.error(error))?;
+        let listen = config.listen;
+        let listener = TcpListener::bind(listen).await.map_err(|error| StartError::Listen { listen, error })?;
+        let addr = listener.local_addr().map_err(|error| StartError::Listen { listen, error })?;
+
+        let newest = found.newest;
+        let received_at = newest.map_or(clock::now(), |newest| newest.received_at);
+        let intake = Arc::new(Intake::new(newest.map(|newest| newest.request_id), received_at, config.limits.in_flight));
+        let shared = Arc::new(Shared::new(found.segments, config.spool.max_bytes.0, metrics.clone()));
+        let limits = limits(&config);
+        let app = Arc::new(App {
+            gateway: name.clone(),
+            proxy_hops: config.proxy_hops,
+            limits,
+            sources: Sources::new(sources),
+            intake: intake.clone(),
+            shared: shared.clone(),
+            metrics: metrics.clone(),
+            budget: Budget::new(bytes(config.limits.memory)),
+            in_flight: Semaphore::new(config.limits.in_flight),
+            decodes: Semaphore::new(limit::DECODES),
+            drains: Semaphore::new(limit::DRAINS),
+            draining: AtomicBool::new(false),
+            limits_config: config.limits.clone(),
+        });
+        let rules =
+            Rules { segment_bytes: config.spool.segment_bytes.0, segment_age: config.spool.segment_age.0, codec: config.spool.codec };
+        let writer = Writer {
+            dir: dir.clone(),
+            intake: intake.clone(),
+            shared: shared.clone(),
+            gateway: name.clone(),
+            rules,
+            create,
+            errors: metrics.spool_errors.clone(),
+            open: None,
+            records: Vec::new(),
+        };
+        let publisher = Publisher {
+            dir: dir.clone(),
+            shared: shared.clone(),
+            intake,
+            log,
+            limits,
+            metrics: metrics.clone(),
+            gateway: Bytes::from(name),
+            progress: Progress::default(),
+        };
+        let lander = Lander { dir: dir.clone(), shared: shared.clone(), objects, metrics };
+        let (stop, stopped) = watch::channel(false);
+        let server = tokio::spawn(serve(listener, app.clone(), stopped));
+        let mut gateway = Gateway { addr, app, shared, dir, stop, server, threads: Vec::new() };
+        gateway.thread("forebay-spool", move || writer.run())?;
+        gateway.thread("forebay-publish", move || publisher.run())?;
+        gateway.thread("forebay-land", move || lander.run())?;
+        Ok(gateway)
+    }
+
+    fn thread(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), StartError> {
+        let started = thread::Builder::new().name(name.to_owned()).spawn(run).map_err(StartError::Thread)?;
+        self.threads.push(started);
+        Ok(())
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Whether the gateway may take traffic; why not, if not.
+    pub fn ready(&self) -> Result<(), String> {
+        if self.app.draining.load(Ordering::Relaxed) {
+            return Err("the gateway is stopping".to_owned());
+        }
+        if let Some(dead) = self.threads.iter().find(|thread| thread.is_finished()) {
+            return Err(format!("thread {} has ended", dead.thread().name().unwrap_or("?")));
+        }
+        self.shared.trouble().map_or(Ok(()), |trouble| Err(trouble.to_string()))
+    }
+
+    /// Stops accepting, finishes what is in flight, seals, publishes and lands; gives up at the deadline.
+    pub async fn drain(mut self, deadline: Duration) -> Leftover {
+        let until = Instant::now() + deadline;
+        self.app.draining.store(true, Ordering::Relaxed);
+        let _ = self.stop.send(true);
+        if tokio::time::timeout_at(until.into(), &mut self.server).await.is_err() {
+            tracing::warn!("requests are still in flight at the deadline; they are cut");
+            self.server.abort();
+        }
+        self.app.intake.close();
+        self.shared.enter(Phase::Draining);
+        while !self.threads.iter().all(JoinHandle::is_finished) && Instant::now() < until {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.shared.enter(Phase::Stopped);
+        self.join(STOP_WAIT);
+        self.shared.reap(&self.dir);
+        let (segments, bytes) = self.shared.left();
+        Leftover { segments, bytes }
+    }
+
+    /// Ends the threads where they stand, as a kill would; work that does not end in time is left behind.
+    fn join(&mut self, wait: Duration) {
+        self.app.intake.abandon();
+        let until = Instant::now() + wait;
+        for thread in self.threads.drain(..) {
+            while !thread.is_finished() && Instant::now() < until {
+                thread::sleep(LOOK);
+            }
+            if thread.is_finished() && thread.join().is_err() {
+                tracing::error!("a thread of the gateway has panicked");
+            }
+        }
+    }
+}
+
+/// For threads that were told to stop.
+const STOP_WAIT: Duration = Duration::from_secs(2);
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.server.abort();
+        self.shared.enter(Phase::Stopped);
+        self.join(STOP_WAIT);
+    }
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        wire_bytes: bytes(config.limits.wire_bytes),
+        inflated_bytes: bytes(config.limits.inflated_bytes),
+        events: config.limits.events,
+        event_bytes: bytes(config.limits.event_bytes),
+    }
+}
+
+fn bytes(size: Size) -> usize {
+    usize::try_from(size.0).unwrap_or(usize::MAX)
+}

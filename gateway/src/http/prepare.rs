@@ -1,0 +1,93 @@
+//! From a whole request to the record for the spool: open, source, ids, addresses. Pure work, no waiting.
+//!
+//! Owns: which source a request belongs to and whether that source may send it. Does not own: decoding (gateway-core).
+//! Invariant: what the source or `SP-Anonymous` does not want kept of addresses is gone before the spool.
+
+use super::handler::{App, later};
+use crate::budget::Reserved;
+use crate::client::{IpPolicy, addresses};
+use crate::sources::Source;
+use crate::{chance, clock};
+use forebay_gateway_core::accept::{Accepted, Request, Stamp, Verdict};
+use forebay_gateway_core::headers::{AddressHeaders, anonymous};
+use forebay_gateway_core::{EventsRoute, Refusal, RefusalReason, open};
+use forebay_schemas::id::RequestId;
+use forebay_schemas::time::Micros;
+use forebay_schemas::wire::raw_request::RawRequest;
+use http::header::ORIGIN;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use uuid::{Builder, Uuid};
+
+/// A request that only lacks its id and its time, which the intake gives.
+pub struct Prepared {
+    pub raw: RawRequest,
+    pub accepted: Accepted,
+    pub reserved: Reserved,
+    pub source: Arc<Source>,
+}
+
+/// A refusal, and whose request it was as far as that is known.
+pub struct Refused {
+    pub refusal: Refusal,
+    pub source: Option<Arc<Source>>,
+}
+
+impl Refused {
+    pub fn by(refusal: Refusal, source: Arc<Source>) -> Refused {
+        Refused { refusal, source: Some(source) }
+    }
+}
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        Refused { refusal, source: None }
+    }
+}
+impl From<RefusalReason> for Refused {
+    fn from(reason: RefusalReason) -> Refused {
+        Refusal::from(reason).into()
+    }
+}
+
+pub fn prepare(app: &App, peer: SocketAddr, route: &EventsRoute, request: Request, mut reserved: Reserved) -> Result<Prepared, Refused> {
+    let now = clock::now();
+    let opened = open(route, &request, &app.limits)?;
+    let source = app.sources.find(opened.keys(), now)?.clone();
+    let dialects = &source.config.dialects;
+    if !dialects.is_empty() && !dialects.contains(&opened.dialect()) {
+        return Err(Refused::by(RefusalReason::DialectNotAllowed.into(), source));
+    }
+    let origin = request.headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
+    if origin.is_some_and(|origin| !source.origins.allow(origin)) {
+        return Err(Refused::by(RefusalReason::OriginNotAllowed.into(), source));
+    }
+    let accepted = match opened.accept(&source.config.name, &mut || fresh(now)) {
+        Verdict::Keep(accepted) => accepted,
+        Verdict::Refuse(refusal) => return Err(Refused::by(refusal, source)),
+    };
+    if !reserved.reach(request.body.len() + accepted.decoded.len()) {
+        return Err(Refused::by(later(RefusalReason::Overloaded), source));
+    }
+    let policy = if anonymous(&request.headers) { IpPolicy::Drop } else { source.config.ip };
+    let landed = match policy {
+        IpPolicy::Keep => AddressHeaders::Land,
+        IpPolicy::Truncate | IpPolicy::Drop => AddressHeaders::Hide,
+    };
+    let found = addresses(peer, &request.headers, app.proxy_hops, policy);
+    let stamp = Stamp {
+        request_id: RequestId(Uuid::nil()),
+        received_at: now,
+        gateway: app.gateway.clone(),
+        peer: found.peer,
+        client_ip: found.client_ip,
+    };
+    let raw = accepted.raw(&request, stamp, landed);
+    Ok(Prepared { raw, accepted, reserved, source })
+}
+
+/// A random UUIDv7 for an event that has nothing else to be known by.
+fn fresh(now: Micros) -> Uuid {
+    let mut random = [0; 10];
+    chance::fill(&mut random);
+    Builder::from_unix_timestamp_millis(u64::try_from(now.millis()).unwrap_or(0), &random).into_uuid()
+}

@@ -1,0 +1,304 @@
+//! What writer, publisher, lander and the HTTP side know together of the spool.
+//!
+//! Owns: the shelf behind its lock, blocks handed over in memory, the phase of the run, the spool's health.
+//! Does not own: the work itself. Invariant: handed-over blocks are bounded; what does not fit is read from the disk.
+
+use super::Kept;
+use super::dir::SpoolDir;
+use super::shelf::{Landing, Segment, SegmentId, Shelf, Stretch};
+use crate::clock;
+use crate::metrics::Metrics;
+use forebay_gateway_core::segment::SegmentName;
+use forebay_schemas::limit;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Phase {
+    Running,
+    /// No new request comes: each thread ends when its work is done.
+    Draining,
+    /// Each thread ends at once; what is on disk stays for the next start.
+    Stopped,
+}
+
+/// A durable block whose requests are still in memory.
+pub struct Block {
+    pub segment: SegmentId,
+    pub start: u64,
+    pub end: u64,
+    pub requests: Vec<Arc<Kept>>,
+}
+
+/// What the publisher does next.
+pub enum Publish {
+    /// Consecutive blocks of one segment.
+    Memory(Vec<Block>, SegmentName),
+    Disk(Stretch, SegmentName),
+    /// Nothing came within the wait.
+    Idle,
+    /// All is published and nothing will come, or the run is stopped.
+    End,
+}
+
+/// Why the spool takes nothing at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Trouble {
+    #[error("the spool has reached spool.max_bytes, or the disk is full")]
+    Full,
+    #[error("the spool cannot be written")]
+    Failed,
+}
+
+pub struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    bytes: AtomicU64,
+    bytes_max: u64,
+    /// Until this wall-clock time (µs) a failed write is held against new requests; see `Trouble`.
+    failed_until: AtomicI64,
+    full_until: AtomicI64,
+    metrics: Metrics,
+}
+
+struct State {
+    shelf: Shelf,
+    names: BTreeMap<SegmentId, SegmentName>,
+    handover: VecDeque<Block>,
+    handover_bytes: usize,
+    phase: Phase,
+    writer_done: bool,
+}
+
+/// How long after a failed write new requests are turned away unread.
+const REST: Duration = Duration::from_secs(1);
+
+impl Shared {
+    pub fn new(segments: Vec<(SegmentName, Segment)>, bytes_max: u64, metrics: Metrics) -> Shared {
+        let mut state = State {
+            shelf: Shelf::default(),
+            names: BTreeMap::new(),
+            handover: VecDeque::new(),
+            handover_bytes: 0,
+            phase: Phase::Running,
+            writer_done: false,
+        };
+        for (name, segment) in segments {
+            state.shelf.put(name.first, segment);
+            state.names.insert(name.first, name);
+        }
+        let shared = Shared {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            bytes: AtomicU64::new(0),
+            bytes_max,
+            failed_until: AtomicI64::new(i64::MIN),
+            full_until: AtomicI64::new(i64::MIN),
+            metrics,
+        };
+        shared.settle(shared.state.lock());
+        shared
+    }
+
+    /// A block is durable; `begun` names its segment when it is the first one in it.
+    pub fn durable(&self, begun: Option<&SegmentName>, block: Block) {
+        let mut state = self.state.lock();
+        if let Some(name) = begun {
+            let fresh = Segment { durable: block.end, sealed: false, landing: Landing::Waiting, published: block.start, damaged: false };
+            state.shelf.put(block.segment, fresh);
+            state.names.insert(block.segment, name.clone());
+        }
+        state.shelf.grow(block.segment, block.end);
+        let bytes = size(&block);
+        if state.handover_bytes + bytes <= limit::HANDOVER_BYTES {
+            state.handover_bytes += bytes;
+            state.handover.push_back(block);
+        }
+        self.settle(state);
+    }
+
+    pub fn sealed(&self, segment: SegmentId) {
+        let mut state = self.state.lock();
+        state.shelf.seal(segment);
+        self.settle(state);
+    }
+
+    pub fn landed(&self, segment: SegmentId, landing: Landing) {
+        let mut state = self.state.lock();
+        state.shelf.land(segment, landing);
+        self.settle(state);
+    }
+
+    pub fn published(&self, segment: SegmentId, to: u64) {
+        let mut state = self.state.lock();
+        state.shelf.publish(segment, to);
+        self.settle(state);
+    }
+
+    /// Whether a sealed segment is published to its end by `to`.
+    pub fn ends(&self, segment: SegmentId, to: u64) -> bool {
+        self.state.lock().shelf.get(segment).is_some_and(|s| s.sealed && to >= s.durable)
+    }
+
+    pub fn holds(&self, segment: SegmentId) -> bool {
+        self.state.lock().shelf.get(segment).is_some()
+    }
+
+    pub fn damaged(&self, segment: SegmentId) {
+        let mut state = self.state.lock();
+        state.shelf.damage(segment);
+        self.settle(state);
+    }
+
+    /// Waits up to `wait` for blocks to publish.
+    pub fn to_publish(&self, wait: Duration) -> Publish {
+        let mut state = self.state.lock();
+        if state.phase == Phase::Running && state.shelf.to_publish().is_none() {
+            self.changed.wait_for(&mut state, wait);
+        }
+        match (state.phase, state.shelf.to_publish()) {
+            (Phase::Stopped, _) => Publish::End,
+            (Phase::Running | Phase::Draining, Some(stretch)) => state.next_blocks(stretch),
+            (Phase::Draining, None) if state.writer_done => Publish::End,
+            (Phase::Draining, None) => {
+                self.changed.wait_for(&mut state, wait);
+                Publish::Idle
+            }
+            (Phase::Running, None) => Publish::Idle,
+        }
+    }
+
+    pub fn all_published(&self) -> bool {
+        self.state.lock().shelf.to_publish().is_none()
+    }
+
+    /// Waits up to `wait` for a sealed segment; `Err` when none will come.
+    pub fn to_land(&self, wait: Duration) -> Result<Option<(SegmentName, Segment)>, ()> {
+        let mut state = self.state.lock();
+        if state.phase != Phase::Stopped && state.shelf.to_land().is_none() && !(state.phase == Phase::Draining && state.writer_done) {
+            self.changed.wait_for(&mut state, wait);
+        }
+        let next = state.shelf.to_land().and_then(|id| Some((state.names.get(&id)?.clone(), state.shelf.get(id)?)));
+        let over = state.phase == Phase::Stopped || (state.phase == Phase::Draining && state.writer_done && next.is_none());
+        if over { Err(()) } else { Ok(next) }
+    }
+
+    /// Deletes what is landed and published.
+    pub fn reap(&self, dir: &SpoolDir) {
+        let mut state = self.state.lock();
+        let done: Vec<SegmentName> = state.shelf.take_done().into_iter().filter_map(|id| state.names.remove(&id)).collect();
+        self.settle(state);
+        for name in done {
+            if let Err(error) = dir.remove(&name) {
+                tracing::error!(segment = name.file(), %error, "a finished segment cannot be deleted; the next start tries again");
+            }
+        }
+    }
+
+    pub fn enter(&self, phase: Phase) {
+        let mut state = self.state.lock();
+        state.phase = state.phase.max(phase);
+        if phase == Phase::Stopped {
+            state.handover.clear();
+        }
+        self.changed.notify_all();
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.state.lock().phase
+    }
+
+    /// A wait that ends early when the phase moves on.
+    pub fn rest(&self, wait: Duration) -> Phase {
+        let mut state = self.state.lock();
+        let until = std::time::Instant::now() + wait;
+        let from = state.phase;
+        while state.phase == from && !self.changed.wait_until(&mut state, until).timed_out() {}
+        state.phase
+    }
+
+    pub fn writer_done(&self) {
+        self.state.lock().writer_done = true;
+        self.changed.notify_all();
+    }
+
+    /// Segments and bytes on disk.
+    pub fn left(&self) -> (usize, u64) {
+        let state = self.state.lock();
+        (state.shelf.len(), state.shelf.bytes())
+    }
+
+    pub fn failed(&self, trouble: Trouble) {
+        let until = clock::now().0 + REST.as_micros() as i64;
+        match trouble {
+            Trouble::Full => self.full_until.store(until, Ordering::Relaxed),
+            Trouble::Failed => self.failed_until.store(until, Ordering::Relaxed),
+        }
+    }
+
+    /// A write went through: whatever failed before is over.
+    pub fn recovered(&self) {
+        self.full_until.store(i64::MIN, Ordering::Relaxed);
+        self.failed_until.store(i64::MIN, Ordering::Relaxed);
+    }
+
+    pub fn trouble(&self) -> Option<Trouble> {
+        let now = clock::now().0;
+        if self.bytes.load(Ordering::Relaxed) >= self.bytes_max || self.full_until.load(Ordering::Relaxed) > now {
+            return Some(Trouble::Full);
+        }
+        (self.failed_until.load(Ordering::Relaxed) > now).then_some(Trouble::Failed)
+    }
+
+    /// Shows the state outside and wakes whoever waits for it.
+    fn settle(&self, state: MutexGuard<'_, State>) {
+        let bytes = state.shelf.bytes();
+        self.bytes.store(bytes, Ordering::Relaxed);
+        self.metrics.spool_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let counts = state.shelf.counts();
+        for (label, count) in [("open", counts.open), ("sealed", counts.sealed), ("landed", counts.landed), ("published", counts.published)]
+        {
+            self.metrics.segments.with_label_values(&[label]).set(count);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+impl State {
+    /// From memory where the next blocks are handed over, else from the disk up to where they begin.
+    fn next_blocks(&mut self, stretch: Stretch) -> Publish {
+        let place = |block: &Block| (block.segment, block.start);
+        while self.handover.front().is_some_and(|block| place(block) < (stretch.segment, stretch.from)) {
+            self.pop();
+        }
+        let mut blocks: Vec<Block> = Vec::new();
+        let (mut at, mut bytes) = (stretch.from, 0);
+        while self.handover.front().is_some_and(|b| place(b) == (stretch.segment, at)) && bytes < limit::PUBLISH_BYTES {
+            if let Some(block) = self.pop() {
+                at = block.end;
+                bytes += size(&block);
+                blocks.push(block);
+            }
+        }
+        let Some(name) = self.names.get(&stretch.segment).cloned() else { return Publish::Idle };
+        if !blocks.is_empty() {
+            return Publish::Memory(blocks, name);
+        }
+        let next = self.handover.front().filter(|block| block.segment == stretch.segment).map(|block| block.start);
+        Publish::Disk(Stretch { to: next.unwrap_or(stretch.to), ..stretch }, name)
+    }
+
+    fn pop(&mut self) -> Option<Block> {
+        let block = self.handover.pop_front()?;
+        self.handover_bytes -= size(&block);
+        Some(block)
+    }
+}
+
+fn size(block: &Block) -> usize {
+    block.requests.iter().map(|kept| kept.raw.body.len() + kept.raw.target.len() + kept.decoded.len()).sum()
+}
