@@ -1,14 +1,34 @@
-//! Harvest: the events of a kept request as they go to the log.
+//! Harvest: the events of a kept request as they go to the log (design §4.2).
+//!
+//! Owns: partition key, sent time, envelope, cutting of what is too large or unreadable. Does not own: ids (they stand
+//! in the record), offsets on the log.
+//! Invariant: a function of the landed record and its decoded body alone, so that what is published again after a crash
+//! is equal to what was published before.
 
-use bytes::Bytes;
-use forebay_schemas::wire::harvested::Harvested;
-use forebay_schemas::wire::raw_request::RawRequest;
+use crate::accept::{decode, places};
+use crate::dialect::{Spec, posthog, segment, spec};
+use crate::headers;
+use crate::key::{Ids, partition_key};
 use crate::limits::Limits;
+use crate::query;
+use crate::route::{Audience, EventsRoute, Form, Reply, Route, route};
+use crate::split::SplitError;
+use crate::text::{Text, Value};
+use crate::time::lenient;
+use bytes::Bytes;
+use forebay_schemas::dialect::Dialect;
+use forebay_schemas::id::IdOrigin;
+use forebay_schemas::json;
+use forebay_schemas::limit;
+use forebay_schemas::time::Micros;
+use forebay_schemas::wire::harvested::{Content, Harvested};
+use forebay_schemas::wire::raw_request::RawRequest;
+use std::ops::Range;
 
-/// Visits each event with its partition key, in order. The same for the live path and after a crash.
-pub fn each(raw: &RawRequest, decoded: &Bytes, limits: &Limits, visit: &mut dyn FnMut(&str, &Harvested)) {
-    let _ = (raw, decoded, limits, visit);
-    todo!()
+/// The decoded body of a landed record, as `Accepted::decoded` was. No limit applies: it was kept.
+pub fn decode_again(raw: &RawRequest) -> Bytes {
+    let encoding = headers::value(&raw.headers, "content-encoding").unwrap_or_default();
+    decode(route_of(raw).form, &raw.target, encoding, &raw.body, None).unwrap_or_else(|_| raw.body.clone())
 }
 
 /// `each`, collected.
@@ -18,8 +38,171 @@ pub fn harvest(raw: &RawRequest, decoded: &Bytes, limits: &Limits) -> Vec<(Strin
     all
 }
 
-/// The decoded body of a landed record, as `Accepted::decoded` was. No limit applies: it was kept.
-pub fn decode_again(raw: &RawRequest) -> Bytes {
-    let _ = raw;
-    todo!()
+/// Visits each event with its partition key, in order. One record is filled anew for each event, so a visit is cheap.
+pub fn each(raw: &RawRequest, decoded: &Bytes, limits: &Limits, visit: &mut dyn FnMut(&str, &Harvested)) {
+    let route = route_of(raw);
+    let spec = spec(raw.dialect);
+    let ranges: Vec<Range<usize>> = raw.events.iter().map(|event| range(event.offset, event.length, decoded.len())).collect();
+    let unreadable = is_unreadable(raw, decoded, &route);
+    let mut sent_at = None;
+    let mut envelope = String::new();
+    let around = Ids::beside(if unreadable { b"" } else { decoded }, &ranges, |key, value| {
+        if spec.sent_at.iter().any(|name| key == name.as_bytes()) {
+            sent_at = time(Value::Json(value)).or(sent_at);
+        }
+        if spec.envelope.iter().any(|name| key == name.as_bytes()) {
+            member(key, value, &mut envelope);
+        }
+    });
+    let envelope = Some(envelope).filter(|text| !text.is_empty()).map(|members| format!("{{{members}}}"));
+    let request = Around { spec, sent_at, later_sent_at: sent_at_of_head(raw), envelope, call: route.call };
+    let (user_agent, headers) = headers::harvested(&raw.headers);
+    let mut out: Option<Harvested> = None;
+    for (index, (reference, place)) in raw.events.iter().zip(ranges).enumerate() {
+        let slice = decoded.slice(place);
+        let content = match route.form {
+            _ if unreadable || slice.len() > limits.event_bytes => Content::Bytes,
+            Form::Query => Content::Query,
+            Form::Body | Form::BodyOfShape | Form::QueryData => Content::Json,
+        };
+        let text = match (unreadable, route.form) {
+            (true, _) => Text::Json(b""),
+            (false, Form::Query) => Text::Query(&slice),
+            (false, Form::Body | Form::BodyOfShape | Form::QueryData) => Text::Json(&slice),
+        };
+        let mut told = Told::default();
+        let ids = Ids::of(text, spec, |key, value| told.hear(key, value, spec));
+        let key = partition_key(&ids, &around, &reference.event_id);
+        let cut = content == Content::Bytes && slice.len() > limit::CUT_BYTES;
+        let event = out.get_or_insert_with(|| blank(raw, user_agent.clone(), headers.clone()));
+        event.event_id = reference.event_id.clone();
+        event.id_origin = reference.id_origin;
+        event.index = u32::try_from(index).unwrap_or(u32::MAX);
+        event.sent_at = request.sent_at.or(told.sent_at).or(request.later_sent_at);
+        event.envelope = if unreadable { Some(UNREADABLE.to_owned()) } else { request.envelope(&told) };
+        event.full_length = cut.then_some(slice.len() as u64);
+        event.content = content;
+        event.payload = if cut { slice.slice(..limit::CUT_BYTES) } else { slice.clone() };
+        visit(&key, event);
+    }
 }
+
+/// The envelope of a body that could not be read, by which it is told from an event that is only too large.
+pub const UNREADABLE: &str = r#"{"unreadable":true}"#;
+
+/// What holds for all events of a request.
+struct Around {
+    spec: &'static Spec,
+    /// Beside the list.
+    sent_at: Option<Micros>,
+    /// In query or header, where neither envelope nor event says it.
+    later_sent_at: Option<Micros>,
+    envelope: Option<String>,
+    call: Option<&'static str>,
+}
+
+impl Around {
+    /// The members beside the list that go on; for a Segment event without `type`, the call that its path names.
+    fn envelope(&self, told: &Told) -> Option<String> {
+        match self.call {
+            Some(call) if !told.has_type && self.spec.list == segment::SPEC.list => Some(format!("{{\"type\":\"{call}\"}}")),
+            _ => self.envelope.clone(),
+        }
+    }
+}
+
+/// What one event says besides its ids.
+#[derive(Default)]
+struct Told {
+    sent_at: Option<Micros>,
+    has_type: bool,
+}
+
+impl Told {
+    fn hear(&mut self, key: &[u8], value: Value<'_>, spec: &Spec) {
+        if spec.sent_at.iter().any(|name| key == name.as_bytes()) {
+            self.sent_at = time(value).or(self.sent_at);
+        } else if key == b"type" {
+            self.has_type = value.text().is_some();
+        }
+    }
+}
+
+fn time(value: Value<'_>) -> Option<Micros> {
+    value.text().and_then(|text| lenient(&text))
+}
+
+fn sent_at_of_head(raw: &RawRequest) -> Option<Micros> {
+    match raw.dialect {
+        Dialect::Posthog => query::param(query::split(&raw.target).1, posthog::SENT_AT_PARAM).as_deref().and_then(lenient),
+        Dialect::Segment => {
+            let value = headers::value(&raw.headers, segment::SENT_AT_HEADER)?;
+            std::str::from_utf8(value).ok().and_then(lenient)
+        }
+        Dialect::Native | Dialect::Snowplow => None,
+    }
+}
+
+/// Appends one member if it is valid JSON.
+fn member(key: &[u8], value: &[u8], out: &mut String) {
+    if value.len() > limit::CUT_BYTES {
+        return;
+    }
+    if let Ok(value) = json::parse(value, limit::JSON_DEPTH) {
+        if !out.is_empty() {
+            out.push(',');
+        }
+        json::write_string(&String::from_utf8_lossy(key), out);
+        out.push(':');
+        value.write(out);
+    }
+}
+
+fn blank(raw: &RawRequest, user_agent: Option<String>, headers: Vec<(String, String)>) -> Harvested {
+    Harvested {
+        event_id: raw.events[0].event_id.clone(),
+        id_origin: IdOrigin::Assigned,
+        request_id: raw.request_id,
+        index: 0,
+        gateway: raw.gateway.clone(),
+        source: raw.source.clone(),
+        dialect: raw.dialect,
+        received_at: raw.received_at,
+        sent_at: None,
+        client_ip: raw.client_ip.clone(),
+        user_agent,
+        headers,
+        content: Content::Bytes,
+        envelope: None,
+        payload: Bytes::new(),
+        full_length: None,
+    }
+}
+
+/// The record's route. A record of a route that is gone, or of another method's spelling, is read as a plain body.
+fn route_of(raw: &RawRequest) -> EventsRoute {
+    let method = http::Method::from_bytes(raw.method.as_bytes()).unwrap_or(http::Method::POST);
+    match route(&method, &raw.target) {
+        Route::Events(route) if route.dialect == raw.dialect => route,
+        _ => EventsRoute { dialect: raw.dialect, form: Form::Body, audience: Audience::Server, reply: Reply::Native, call: None },
+    }
+}
+
+/// A record's one assigned event over the whole decoded body is either an event without id and time, or a body that
+/// did not split; splitting it again tells.
+fn is_unreadable(raw: &RawRequest, decoded: &Bytes, route: &EventsRoute) -> bool {
+    let [only] = &raw.events[..] else { return false };
+    only.id_origin == IdOrigin::Assigned
+        && only.offset == 0
+        && only.length == decoded.len() as u64
+        && places(route, decoded, usize::MAX) == Err(SplitError::Unreadable)
+}
+
+/// A place within the decoded body; one that is not (a record of another making) is empty.
+fn range(offset: u64, length: u64, size: usize) -> Range<usize> {
+    let within = || Some(usize::try_from(offset).ok()?..usize::try_from(offset.checked_add(length)?).ok()?);
+    within().filter(|range| range.end <= size).unwrap_or(0..0)
+}
+
+#[cfg(test)]
+mod tests;

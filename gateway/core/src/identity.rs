@@ -1,1 +1,156 @@
-//! (being written)
+//! Identity: the id of each event (design §5.4), so that the same fact sent again has the same id (law A4).
+//!
+//! In order: the id that the SDK gave; with an `Idempotency-Key` a UUIDv8 of (source, key, content, n); with a client
+//! time a UUIDv8 of (source, content, n); else a fresh UUIDv7, marked `assigned`. UUIDv8s are made by `id::derived`:
+//! SHA-256 over length-prefixed parts, its first 16 bytes, version and variant bits set. Content is two parts, the
+//! canonical JSON of the event and of what stands around it, less what changes with each attempt (`Spec::transport`).
+//! `n` counts, from 0, earlier events of the request with equal content. An id over 256 bytes, or one that is no text,
+//! becomes the UUIDv8 of its bytes. Golden vectors: `schemas/vectors/identity.json`.
+//! Invariant: a function of source, event, envelope and key alone; nothing is stamped into the payload.
+
+use crate::dialect::Spec;
+use crate::split;
+use crate::text::{Id, Text, Value};
+use forebay_schemas::canonical;
+use forebay_schemas::id::{EventId, IdOrigin, derived};
+use forebay_schemas::json::{self, Json};
+use forebay_schemas::limit;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use uuid::Uuid;
+
+/// Domains of derived ids, so that ids of different makings never meet.
+const CLIENT: &str = "forebay.event_id.client";
+const CONTENT: &str = "forebay.event_id.content";
+const IDEMPOTENCY_KEY: &str = "forebay.event_id.idempotency_key";
+
+/// Gives ids to the events of one request, in order.
+pub struct Identifier<'a> {
+    source: &'a str,
+    spec: &'static Spec,
+    idempotency_key: Option<&'a [u8]>,
+    decoded: &'a [u8],
+    events: &'a [Range<usize>],
+    /// Content of what stands around the events, made when it is first needed.
+    envelope: Option<Vec<u8>>,
+    /// How often each content was seen, by the id that it would have without a count.
+    seen: BTreeMap<Uuid, u64>,
+}
+
+impl<'a> Identifier<'a> {
+    pub fn new(
+        source: &'a str,
+        spec: &'static Spec,
+        idempotency_key: Option<&'a [u8]>,
+        decoded: &'a [u8],
+        events: &'a [Range<usize>],
+    ) -> Identifier<'a> {
+        Identifier { source, spec, idempotency_key, decoded, events, envelope: None, seen: BTreeMap::new() }
+    }
+
+    pub fn identify(&mut self, event: Text<'_>, fresh: &mut dyn FnMut() -> Uuid) -> (EventId, IdOrigin) {
+        let (given, has_time) = self.look(event);
+        if let Some(id) = given {
+            return (id, IdOrigin::Client);
+        }
+        let (domain, key, origin) = match self.idempotency_key {
+            Some(key) => (IDEMPOTENCY_KEY, key, IdOrigin::IdempotencyKey),
+            None if has_time => (CONTENT, &b""[..], IdOrigin::Content),
+            None => return (EventId::from_uuid(fresh()), IdOrigin::Assigned),
+        };
+        let content = event_content(event, self.spec);
+        let (decoded, events, spec) = (self.decoded, self.events, self.spec);
+        let around = self.envelope.get_or_insert_with(|| envelope_content(decoded, events, spec));
+        let parts: [&[u8]; 4] = [self.source.as_bytes(), key, &content, around];
+        let count = self.seen.entry(derived(domain, &parts)).or_default();
+        let n = count.to_be_bytes();
+        *count += 1;
+        let [source, key, content, around] = parts;
+        (EventId::from_uuid(derived(domain, &[source, key, content, around, &n])), origin)
+    }
+
+    /// The id that the client gave, and whether there is a client time.
+    fn look(&self, event: Text<'_>) -> (Option<EventId>, bool) {
+        let (mut id, mut other, mut has_time) = (None, None, false);
+        event.visit(|key, value| {
+            if key == self.spec.id.as_bytes() {
+                id = Some(value);
+            } else if self.spec.other_id.is_some_and(|(member, _)| key == member.as_bytes()) {
+                other = Some(value);
+            } else if self.spec.times.iter().any(|time| key == time.as_bytes()) {
+                has_time |= !matches!(value.id(), Id::Absent);
+            }
+        });
+        let other = || {
+            let (_, name) = self.spec.other_id?;
+            other?.object()?.get(name).and_then(client_id)
+        };
+        (id.and_then(client_id).or_else(other), has_time)
+    }
+}
+
+/// A client's id as it is kept; `None` when there is none.
+fn client_id(value: Value<'_>) -> Option<EventId> {
+    let bytes = match value.id() {
+        Id::Absent => return None,
+        Id::Text(text) => match EventId::new(&*text) {
+            Some(id) => return Some(id),
+            None => Cow::Owned(text.into_owned().into_bytes()),
+        },
+        Id::Undecodable(bytes) => bytes,
+    };
+    Some(EventId::from_uuid(derived(CLIENT, &[&bytes])))
+}
+
+/// The event's part of its content. What is too large or no JSON is its own bytes.
+fn event_content(event: Text<'_>, spec: &Spec) -> Vec<u8> {
+    match event {
+        Text::Json(bytes) => canonical_object(bytes, spec).unwrap_or_else(|| bytes.to_vec()),
+        Text::Query(_) => {
+            let mut members = Vec::new();
+            event.visit(|key, value| {
+                let text = value.text().map_or(String::new(), Cow::into_owned);
+                members.push((Cow::Owned(String::from_utf8_lossy(key).into_owned()), Json::String(Cow::Owned(text))));
+            });
+            canonical_less(&Json::Object(members), spec)
+        }
+    }
+}
+
+/// The members beside the list, as one object; empty without any.
+fn envelope_content(decoded: &[u8], events: &[Range<usize>], spec: &Spec) -> Vec<u8> {
+    let mut object = Vec::new();
+    split::beside(decoded, events, &mut |key, value| {
+        object.push(if object.is_empty() { b'{' } else { b',' });
+        object.extend_from_slice(b"\"");
+        object.extend_from_slice(key);
+        object.extend_from_slice(b"\":");
+        object.extend_from_slice(value);
+    });
+    if object.is_empty() {
+        return object;
+    }
+    object.push(b'}');
+    match canonical_object(&object, spec) {
+        Some(text) if text == b"{}" => Vec::new(),
+        Some(text) => text,
+        None => object,
+    }
+}
+
+fn canonical_object(bytes: &[u8], spec: &Spec) -> Option<Vec<u8>> {
+    if bytes.len() > limit::EVENT_BYTES {
+        return None;
+    }
+    json::parse(bytes, limit::JSON_DEPTH).ok().map(|value| canonical_less(&value, spec))
+}
+
+fn canonical_less(value: &Json<'_>, spec: &Spec) -> Vec<u8> {
+    let mut out = String::new();
+    canonical::write(value, &|key| spec.transport.contains(&key), &mut out);
+    out.into_bytes()
+}
+
+#[cfg(test)]
+mod tests;

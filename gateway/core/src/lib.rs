@@ -23,6 +23,7 @@ pub mod inflate;
 pub mod query;
 pub mod text;
 pub mod split;
+pub mod time;
 pub mod dialect;
 pub mod identity;
 pub mod key;

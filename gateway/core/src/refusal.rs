@@ -109,10 +109,9 @@ impl RefusalReason {
             RefusalReason::MethodNotAllowed => 405,
             RefusalReason::TargetTooLong => 414,
             RefusalReason::HeadersTooLarge => 431,
-            RefusalReason::BodyTooLarge
-            | RefusalReason::InflatedTooLarge
-            | RefusalReason::TooManyEvents
-            | RefusalReason::EventTooLarge => 413,
+            RefusalReason::BodyTooLarge | RefusalReason::InflatedTooLarge | RefusalReason::TooManyEvents | RefusalReason::EventTooLarge => {
+                413
+            }
             RefusalReason::BodyTimeout => 408,
             RefusalReason::BodyIncomplete => 400,
             RefusalReason::MissingWriteKey | RefusalReason::UnknownWriteKey => 401,

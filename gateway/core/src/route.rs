@@ -1,8 +1,10 @@
 //! Which dialect and role a method and path have, known before the body is read.
 //!
 //! Owns: the one table of routes. Does not own: what a body holds (`split`), how it is answered (`answer`).
-//! Invariant: a path is matched with and without a trailing slash; `/{vendor}/{version}` comes last.
+//! Invariants: a path means the same with and without a trailing slash; the table's order is the order of trial, and
+//! `/{vendor}/{version}` comes last.
 
+use crate::query;
 use forebay_schemas::dialect::Dialect;
 use http::Method;
 
@@ -30,8 +32,6 @@ pub struct EventsRoute {
     pub reply: Reply,
     /// The Segment call that the path names (`/v1/track` → `track`), for bodies without a `type`.
     pub call: Option<&'static str>,
-    /// The request was a HEAD: its answer has no body.
-    pub head: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,11 +57,9 @@ pub enum Audience {
 pub enum Reply {
     /// JSON with each event's verdict.
     Native,
-    /// `{"success":true}`.
+    /// `{"success":true}`; RudderStack reads the status alone.
     Segment,
-    /// Text `ok`.
-    Rudder,
-    /// `{"ok":true}`.
+    /// `{"ok":true}`: must be JSON.
     Jitsu,
     /// Text `ok`.
     Snowplow,
@@ -91,7 +89,159 @@ pub enum StartupRoute {
     PosthogConfigScript { token: String },
 }
 
-pub fn route(method: &Method, target: &str) -> Route {
-    let _ = (method, target);
-    todo!()
+const READ: &str = "GET, HEAD, OPTIONS";
+const SEND: &str = "POST, OPTIONS";
+const BOTH: &str = "GET, HEAD, POST, OPTIONS";
+
+struct Row {
+    path: &'static str,
+    methods: &'static str,
+    route: EventsRoute,
 }
+
+const fn row(path: &'static str, dialect: Dialect, audience: Audience, reply: Reply, call: Option<&'static str>) -> Row {
+    Row { path, methods: SEND, route: EventsRoute { dialect, form: Form::Body, audience, reply, call } }
+}
+const fn pixel(path: &'static str, dialect: Dialect) -> Row {
+    let route = EventsRoute { dialect, form: Form::Query, audience: Audience::Browser, reply: Reply::Pixel, call: None };
+    Row { path, methods: READ, route }
+}
+/// PostHog's routes take the body, or for old libraries the `data` parameter of a GET.
+const fn posthog(path: &'static str, audience: Audience, reply: Reply) -> Row {
+    Row { path, methods: BOTH, route: EventsRoute { dialect: Dialect::Posthog, form: Form::Body, audience, reply, call: None } }
+}
+
+const fn single(path: &'static str, audience: Audience, reply: Reply, call: &'static str) -> Row {
+    row(path, Dialect::Segment, audience, reply, Some(call))
+}
+
+use Audience::{Browser, Server};
+
+/// Paths as they stand, without a trailing slash.
+static ROWS: &[Row] = &[
+    row("/v1/events", Dialect::Native, Server, Reply::Native, None),
+    pixel("/v1/pixel.gif", Dialect::Native),
+    // Segment: one letter from browsers and phones, words and `batch` from servers and RudderStack.
+    row("/v1/batch", Dialect::Segment, Server, Reply::Segment, None),
+    row("/v1/b", Dialect::Segment, Browser, Reply::Segment, None),
+    single("/v1/t", Browser, Reply::Segment, "track"),
+    single("/v1/p", Browser, Reply::Segment, "page"),
+    single("/v1/i", Browser, Reply::Segment, "identify"),
+    single("/v1/g", Browser, Reply::Segment, "group"),
+    single("/v1/a", Browser, Reply::Segment, "alias"),
+    single("/v1/s", Browser, Reply::Segment, "screen"),
+    single("/v1/track", Server, Reply::Segment, "track"),
+    single("/v1/page", Server, Reply::Segment, "page"),
+    single("/v1/identify", Server, Reply::Segment, "identify"),
+    single("/v1/group", Server, Reply::Segment, "group"),
+    single("/v1/alias", Server, Reply::Segment, "alias"),
+    single("/v1/screen", Server, Reply::Segment, "screen"),
+    row("/beacon/v1/batch", Dialect::Segment, Browser, Reply::Segment, None),
+    // Jitsu.
+    row("/api/s/batch", Dialect::Segment, Browser, Reply::Jitsu, None),
+    single("/api/s/track", Browser, Reply::Jitsu, "track"),
+    single("/api/s/page", Browser, Reply::Jitsu, "page"),
+    single("/api/s/identify", Browser, Reply::Jitsu, "identify"),
+    single("/api/s/group", Browser, Reply::Jitsu, "group"),
+    single("/api/s/alias", Browser, Reply::Jitsu, "alias"),
+    single("/api/s/screen", Browser, Reply::Jitsu, "screen"),
+    row("/api/s/s2s/batch", Dialect::Segment, Server, Reply::Jitsu, None),
+    single("/api/s/s2s/track", Server, Reply::Jitsu, "track"),
+    single("/api/s/s2s/page", Server, Reply::Jitsu, "page"),
+    single("/api/s/s2s/identify", Server, Reply::Jitsu, "identify"),
+    single("/api/s/s2s/group", Server, Reply::Jitsu, "group"),
+    single("/api/s/s2s/alias", Server, Reply::Jitsu, "alias"),
+    single("/api/s/s2s/screen", Server, Reply::Jitsu, "screen"),
+    // PostHog.
+    posthog("/e", Browser, Reply::PosthogNumber),
+    posthog("/i/v0/e", Browser, Reply::PosthogText),
+    posthog("/batch", Server, Reply::PosthogText),
+    posthog("/capture", Server, Reply::PosthogNumber),
+    posthog("/track", Browser, Reply::PosthogNumber),
+    posthog("/engage", Browser, Reply::PosthogNumber),
+    // Snowplow. Its trackers keep an event for ever on 400, so this is a browser route whoever calls.
+    pixel("/i", Dialect::Snowplow),
+    pixel("/ice.png", Dialect::Snowplow),
+    Row {
+        path: "/com.snowplowanalytics.snowplow/tp2",
+        methods: BOTH,
+        route: EventsRoute { dialect: Dialect::Snowplow, form: Form::Body, audience: Browser, reply: Reply::Snowplow, call: None },
+    },
+];
+
+/// Before the body is read: which dialect and role this method and path have.
+pub fn route(method: &Method, target: &str) -> Route {
+    if method == Method::OPTIONS {
+        return Route::Preflight;
+    }
+    let (path, query) = query::split(target);
+    let path = path.strip_suffix('/').unwrap_or(path);
+    if let Some(row) = ROWS.iter().find(|row| row.path == path) {
+        return events(row, method, query);
+    }
+    if path == "/v1/limits" {
+        return if reads(method) { Route::Limits } else { Route::MethodNotAllowed(READ) };
+    }
+    if let Some((startup, methods)) = startup(path, query) {
+        let takes = (methods != SEND && reads(method)) || (methods != READ && method == Method::POST);
+        return if takes { Route::Startup(startup) } else { Route::MethodNotAllowed(methods) };
+    }
+    vendor(path, method, query)
+}
+
+fn reads(method: &Method) -> bool {
+    method == Method::GET || method == Method::HEAD
+}
+
+fn events(row: &Row, method: &Method, query: &str) -> Route {
+    let body = row.route.form == Form::Body;
+    if body && method == Method::POST || !body && reads(method) {
+        return Route::Events(row.route);
+    }
+    if body && row.methods == BOTH && reads(method) {
+        match row.route.dialect {
+            Dialect::Posthog if query::has(query, "data") => {
+                return Route::Events(EventsRoute { form: Form::QueryData, ..row.route });
+            }
+            Dialect::Snowplow => return Route::Events(EventsRoute { form: Form::Query, reply: Reply::Pixel, ..row.route }),
+            Dialect::Posthog | Dialect::Native | Dialect::Segment => {}
+        }
+    }
+    Route::MethodNotAllowed(row.methods)
+}
+
+fn startup(path: &str, query: &str) -> Option<(StartupRoute, &'static str)> {
+    let parts: Vec<&str> = path.splitn(6, '/').collect();
+    Some(match parts[..] {
+        ["", "v1", "projects", key, "settings"] => (StartupRoute::SegmentSettings { write_key: query::decode(key) }, READ),
+        ["", "v1", "m"] => (StartupRoute::SegmentMetrics, SEND),
+        ["", "sourceConfig"] => (StartupRoute::RudderSourceConfig { write_key: query::param(query, "writeKey").unwrap_or_default() }, READ),
+        ["", "decide"] => (StartupRoute::PosthogDecide, BOTH),
+        ["", "flags"] => (StartupRoute::PosthogFlags, BOTH),
+        ["", "array", token, "config"] if is_token(token) => (StartupRoute::PosthogConfig { token: token.to_owned() }, READ),
+        ["", "array", token, "config.js"] if is_token(token) => (StartupRoute::PosthogConfigScript { token: token.to_owned() }, READ),
+        _ => return None,
+    })
+}
+
+/// A token is put into a script, so it must be a plain word.
+fn is_token(text: &str) -> bool {
+    (1..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// Snowplow trackers may be told any `/{vendor}/{version}`. Such a path is theirs only if the request looks like theirs.
+fn vendor(path: &str, method: &Method, query: &str) -> Route {
+    let two = matches!(path.split('/').collect::<Vec<_>>()[..], ["", vendor, version] if !vendor.is_empty() && !version.is_empty());
+    let route =
+        |form, reply| Route::Events(EventsRoute { dialect: Dialect::Snowplow, form, audience: Audience::Browser, reply, call: None });
+    if two && method == Method::POST {
+        return route(Form::BodyOfShape, Reply::Snowplow);
+    }
+    if two && reads(method) && query::has(query, "e") {
+        return route(Form::Query, Reply::Pixel);
+    }
+    Route::NotFound
+}
+
+#[cfg(test)]
+mod tests;

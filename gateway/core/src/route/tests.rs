@@ -1,0 +1,60 @@
+use super::*;
+
+fn name(method: &str, target: &str) -> String {
+    match route(&Method::from_bytes(method.as_bytes()).expect("a method"), target) {
+        Route::Events(r) => {
+            format!("{} {:?} {:?} {:?}{}", r.dialect.name(), r.form, r.audience, r.reply, r.call.map_or(String::new(), |c| format!(" {c}")))
+        }
+        Route::Startup(s) => format!("{s:?}"),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn requests_of_the_sdks_have_their_routes() {
+    for (request, expected) in [
+        ("POST /v1/events", "native Body Server Native"),
+        ("GET /v1/pixel.gif?event_type=x", "native Query Browser Pixel"),
+        ("GET /v1/limits", "Limits"),
+        ("POST /v1/t", "segment Body Browser Segment track"),
+        ("POST /v1/b", "segment Body Browser Segment"),
+        ("POST /v1/batch", "segment Body Server Segment"),
+        ("POST /v1/batch/", "segment Body Server Segment"),
+        ("POST /v1/identify", "segment Body Server Segment identify"),
+        ("POST /beacon/v1/batch?writeKey=k", "segment Body Browser Segment"),
+        ("POST /api/s/page", "segment Body Browser Jitsu page"),
+        ("POST /api/s/s2s/batch", "segment Body Server Jitsu"),
+        ("GET /v1/projects/wk/settings", "SegmentSettings { write_key: \"wk\" }"),
+        ("POST /v1/m", "SegmentMetrics"),
+        ("GET /sourceConfig/?p=npm&writeKey=wk", "RudderSourceConfig { write_key: \"wk\" }"),
+        ("POST /com.snowplowanalytics.snowplow/tp2", "snowplow Body Browser Snowplow"),
+        ("GET /i?e=pv", "snowplow Query Browser Pixel"),
+        ("HEAD /ice.png?e=pv", "snowplow Query Browser Pixel"),
+        ("POST /com.acme/track", "snowplow BodyOfShape Browser Snowplow"),
+        ("GET /com.acme/track?e=pv", "snowplow Query Browser Pixel"),
+        ("GET /images/logo.png", "NotFound"),
+        ("POST /e/?ip=1&_=1796021424506&ver=1.96", "posthog Body Browser PosthogNumber"),
+        ("GET /e/?data=e30", "posthog QueryData Browser PosthogNumber"),
+        ("POST /i/v0/e/", "posthog Body Browser PosthogText"),
+        ("POST /batch/", "posthog Body Server PosthogText"),
+        ("POST /decide/?v=3", "PosthogDecide"),
+        ("POST /flags/?v=2", "PosthogFlags"),
+        ("GET /array/phc_demo/config.js", "PosthogConfigScript { token: \"phc_demo\" }"),
+        ("GET /array/phc_demo/config?ip=0", "PosthogConfig { token: \"phc_demo\" }"),
+        ("GET /array/a'b/config.js", "NotFound"),
+        ("OPTIONS /anything", "Preflight"),
+        ("GET /v1/batch", "MethodNotAllowed(\"POST, OPTIONS\")"),
+        ("GET /batch", "MethodNotAllowed(\"GET, HEAD, POST, OPTIONS\")"),
+        ("DELETE /v1/events", "MethodNotAllowed(\"POST, OPTIONS\")"),
+        ("POST /v1/pixel.gif", "MethodNotAllowed(\"GET, HEAD, OPTIONS\")"),
+        ("GET /v1/m", "MethodNotAllowed(\"POST, OPTIONS\")"),
+        ("GET /", "NotFound"),
+        ("GET /nowhere", "NotFound"),
+        ("DELETE /com.acme/track", "NotFound"),
+        ("POST /a/b/c", "NotFound"),
+        ("GET //?e=pv", "NotFound"),
+    ] {
+        let (method, target) = request.split_once(' ').expect("method and target");
+        assert_eq!(name(method, target), expected, "{request}");
+    }
+}
