@@ -193,10 +193,10 @@ async fn keep(app: &Arc<App>, route: &Route, prepared: Prepared) -> Outcome {
         return refused(app, route, Refused::by(later(reason), source), false);
     }
     app.metrics.ack_seconds.observe(begun.elapsed().as_secs_f64());
-    let labels = [source.config.name.as_str(), accepted.dialect.name()];
+    let labels = [source.config.name.as_str(), accepted.dialect().name()];
     app.metrics.events_accepted.with_label_values(&labels).inc_by(accepted.events.len() as u64);
     let answer = answer::accepted(&accepted, ticket.request_id, DURABILITY);
-    Outcome { source: Some(source), dialect: accepted.dialect.name(), ..Outcome::new(answer, ticket.request_id, route) }
+    Outcome { source: Some(source), dialect: accepted.dialect().name(), ..Outcome::new(answer, ticket.request_id, route) }
 }
 
 fn refused(app: &App, route: &Route, refused: Refused, close: bool) -> Outcome {

@@ -46,6 +46,8 @@ pub enum SpoolError {
 const LOCK: &str = "lock";
 const GATEWAY: &str = "gateway";
 const NEWEST: &str = "newest";
+/// How a segment's file name ends; ledgers have names like it.
+const SEGMENT: &str = ".avro";
 
 impl SpoolDir {
     /// Makes the folder if need be and takes its lock, which the process holds until it ends.
@@ -245,7 +247,8 @@ struct Scan {
 pub fn names(path: &Path) -> io::Result<Vec<SegmentName>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path)? {
-        names.extend(entry?.file_name().to_str().and_then(SegmentName::parse_file));
+        let file = entry?.file_name();
+        names.extend(file.to_str().filter(|file| file.ends_with(SEGMENT)).and_then(SegmentName::parse_file));
     }
     Ok(names)
 }
