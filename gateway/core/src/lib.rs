@@ -31,6 +31,8 @@ pub mod harvest;
 pub mod answer;
 pub mod cors;
 pub mod segment;
+#[cfg(test)]
+mod testing;
 
 pub use accept::{Accepted, Opened, Request, Stamp, Verdict, accept, open};
 pub use answer::Answer;

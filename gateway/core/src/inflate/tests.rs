@@ -1,3 +1,5 @@
+//! Every layer, every bomb.
+
 use super::*;
 use proptest::prelude::*;
 use std::io::Write;

@@ -1,3 +1,5 @@
+//! The table of routes, row by row.
+
 use super::*;
 
 fn name(method: &str, target: &str) -> String {

@@ -1,3 +1,5 @@
+//! Shapes of bodies.
+
 use super::*;
 use crate::dialect::{native, segment};
 use proptest::prelude::*;
