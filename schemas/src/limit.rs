@@ -121,7 +121,7 @@ pub const SINK_REWRITE_BYTES: u64 = 64 << 20;
 /// Commits of a batch that are tried one after another when others commit to the same table.
 pub const SINK_COMMIT_ATTEMPTS: usize = 8;
 /// Memtables and block cache of the embedded log (defaults of its options).
-pub const LOG_MEMTABLE_BYTES: usize = 64 << 20;
+pub const LOG_MEMTABLE_BYTES: usize = 48 << 20;
 pub const LOG_CACHE_BYTES: usize = 16 << 20;
 /// Unclassified fields that are told one by one of one event; the rest are counted as one.
 pub const UNCLASSIFIED_PER_EVENT: usize = 32;

@@ -127,3 +127,6 @@ pub trait Lane: Send {
     /// `Ok` = known committed, durable and visible.
     fn commit(&mut self, transaction: Transaction) -> Result<(), CommitError>;
 }
+
+#[cfg(test)]
+mod conformance;

@@ -9,6 +9,7 @@ use super::{Bounds, Committed, Entry, Lane, Log, LogError, Reader, TopicPartitio
 use forebay_schemas::limit;
 use forebay_schemas::time::Micros;
 use forebay_schemas::topic::{DEV_PARTITIONS, Topic};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -64,6 +65,12 @@ impl Default for EmbeddedOptions {
 /// it does no more than a kill would.
 pub struct EmbeddedLog {
     shared: Arc<Shared>,
+}
+
+impl fmt::Debug for EmbeddedLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedLog").field("dir", &self.shared.dir).finish_non_exhaustive()
+    }
 }
 
 impl EmbeddedLog {

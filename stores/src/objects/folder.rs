@@ -6,11 +6,12 @@
 //! a put that answered `Created` or `Same` survives a power cut; a failed put leaves nothing behind.
 
 use super::{Content, ObjectInfo, Objects, ObjectsError, Put, check_name};
+use crate::durable::{make_dir, make_dirs, parent_of, sync_dir};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,10 +46,7 @@ impl Folder {
             make_dirs(dir)?;
         } else {
             self.durable_dir(parent_of(dir))?;
-            match DirBuilder::new().mode(0o700).create(dir) {
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-                made => made?,
-            }
+            make_dir(dir)?;
         }
         sync_dir(parent_of(dir))?;
         let mut durable = self.durable.lock();
@@ -142,27 +140,6 @@ impl Drop for Temp {
         // What cannot be removed is ignored by readers.
         let _ = fs::remove_file(&self.path);
     }
-}
-
-/// Makes what is missing on the way to the root, each entry synced.
-fn make_dirs(dir: &Path) -> io::Result<()> {
-    if dir.is_dir() {
-        return Ok(());
-    }
-    make_dirs(parent_of(dir))?;
-    match DirBuilder::new().mode(0o700).create(dir) {
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-        made => made?,
-    }
-    sync_dir(parent_of(dir))
-}
-
-fn parent_of(dir: &Path) -> &Path {
-    dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
 }
 
 fn same_content(stored: &mut File, content: Content<'_>) -> io::Result<bool> {

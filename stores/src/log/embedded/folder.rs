@@ -5,13 +5,12 @@
 
 use super::meta::{Begin, FORMAT, FORMAT_KEY, TopicMeta, begin_key, topic_key};
 use super::{EmbeddedOptions, record, tuning};
+use crate::durable;
 use crate::log::{LogError, TopicPartition};
 use forebay_schemas::time::Micros;
 use forebay_schemas::topic::Topic;
 use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, Options, ReadOptions, WriteBatch};
 use std::collections::BTreeSet;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use uuid::Uuid;
 
@@ -53,15 +52,20 @@ impl Folder {
     pub fn open(dir: &Path, options: &EmbeddedOptions) -> Result<Folder, LogError> {
         let db_options = tuning::db(options);
         let there = families_of(dir, &db_options)?;
-        // Families of a newer version are opened, too, so that going back to this one is possible.
-        let mut names: BTreeSet<String> = there.into_iter().chain([META.to_owned()]).collect();
+        let mut wanted = BTreeSet::from([META.to_owned()]);
         for topic in Topic::ALL {
-            names.extend((0..options.partitions).map(|partition| family_name(TopicPartition { topic, partition })));
+            wanted.extend((0..options.partitions).map(|partition| family_name(TopicPartition { topic, partition })));
         }
+        // An old folder is opened as it is, families of a newer version among them, and checked before it is changed.
+        let opened = if there.is_empty() { wanted.clone() } else { there.into_iter().collect() };
         let shared = tuning::Families::new(options);
-        let families = names.into_iter().map(|name| ColumnFamilyDescriptor::new(name, shared.options()));
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| LogError::Io(format!("{}: {e}", dir.display())))?;
-        let db = DB::open_cf_descriptors(&db_options, dir, families).map_err(io)?;
+        let families = opened.iter().map(|name| ColumnFamilyDescriptor::new(name, shared.options()));
+        durable::make_dirs(dir).map_err(|e| LogError::Io(format!("{}: {e}", dir.display())))?;
+        let mut db = DB::open_cf_descriptors(&db_options, dir, families).map_err(io)?;
+        check_topics(&db, options.partitions)?;
+        for name in wanted.difference(&opened) {
+            db.create_cf(name, &shared.options()).map_err(io)?;
+        }
         let topics = make_topics(&db, options.partitions)?.map(Some);
         Ok(Folder { db, topics })
     }
@@ -143,44 +147,58 @@ fn topic_meta(db: &DB, topic: Topic) -> Result<Option<TopicMeta>, LogError> {
     stored.map(|stored| TopicMeta::decode(&stored).ok_or_else(|| damaged(format_args!("topic {}", topic.word())))).transpose()
 }
 
+/// Refuses a folder of another format or of other partitions.
+fn check_topics(db: &DB, partitions: i32) -> Result<(), LogError> {
+    if !begun(db)? {
+        return Ok(());
+    }
+    check_format(db)?;
+    for topic in Topic::ALL {
+        if let Some(has) = topic_meta(db, topic)?.map(|meta| meta.partitions).filter(|has| *has != partitions) {
+            let word = topic.word();
+            return Err(LogError::Io(format!(
+                "topic {word} was made with {has} partitions and {partitions} are configured: keys would change their \
+                 partition and leave their state behind; set log.partitions = {has}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the folder was made to its end: `meta` is written last.
+fn begun(db: &DB) -> Result<bool, LogError> {
+    let Some(meta) = db.cf_handle(META) else { return Ok(false) };
+    Ok(db.get_cf(meta, FORMAT_KEY).map_err(io)?.is_some())
+}
+
 /// Gives each topic that is not there yet its id: all of them in a new folder, a new version's in an old one.
 fn make_topics(db: &DB, partitions: i32) -> Result<[TopicMeta; Topic::ALL.len()], LogError> {
     let meta = family(db, META)?;
     let mut batch = WriteBatch::default();
-    let fresh = db.get_cf(meta, FORMAT_KEY).map_err(io)?.is_none();
-    if fresh {
+    if !begun(db)? {
         batch.put_cf(meta, FORMAT_KEY, FORMAT.to_be_bytes());
-    } else {
-        check_format(db)?;
     }
     let mut topics = [TopicMeta { id: Uuid::nil(), partitions }; Topic::ALL.len()];
     for (made, topic) in topics.iter_mut().zip(Topic::ALL) {
-        match topic_meta(db, topic)? {
-            Some(there) if there.partitions == partitions => *made = there,
-            Some(there) => {
-                let (word, has) = (topic.word(), there.partitions);
-                return Err(LogError::Io(format!(
-                    "topic {word} was made with {has} partitions and {partitions} are configured: a key would change its partition and its state stay behind; set log.partitions = {has}"
-                )));
-            }
-            None => {
-                made.id = Uuid::new_v4();
-                batch.put_cf(meta, topic_key(topic), made.encode());
-            }
+        if let Some(there) = topic_meta(db, topic)? {
+            *made = there;
+            continue;
         }
+        for partition in 0..partitions {
+            check_empty(db, &family_name(TopicPartition { topic, partition }))?;
+        }
+        made.id = Uuid::new_v4();
+        batch.put_cf(meta, topic_key(topic), made.encode());
     }
     if !batch.is_empty() {
-        for topic in Topic::ALL {
-            for partition in (0..partitions).filter(|_| fresh) {
-                let name = family_name(TopicPartition { topic, partition });
-                let mut records = db.raw_iterator_cf(family(db, &name)?);
-                records.seek_to_first();
-                if records.valid() {
-                    return Err(damaged(format_args!("{name} holds records and `meta` is empty")));
-                }
-            }
-        }
         db.write_opt(batch, &tuning::synced()).map_err(io)?;
     }
     Ok(topics)
+}
+
+fn check_empty(db: &DB, name: &str) -> Result<(), LogError> {
+    let mut records = db.raw_iterator_cf(family(db, name)?);
+    records.seek_to_first();
+    records.status().map_err(io)?;
+    if records.valid() { Err(damaged(format_args!("{name} holds records of a topic without id"))) } else { Ok(()) }
 }

@@ -50,7 +50,7 @@ impl Partition {
 }
 
 pub(super) struct Shared {
-    dir: PathBuf,
+    pub dir: PathBuf,
     pub options: EmbeddedOptions,
     read_only: bool,
     topics: [Option<TopicMeta>; Topic::ALL.len()],
@@ -278,12 +278,14 @@ impl Shared {
     }
 
     pub fn wait_past(&self, positions: &[(TopicPartition, i64)], wait: Duration) {
-        let until = Instant::now() + wait;
+        let until = Instant::now().checked_add(wait);
         let past = |(at, position): &(TopicPartition, i64)| self.partition(*at).is_ok_and(|partition| partition.bounds().end > *position);
         let mut appends = self.appends.lock();
         while !positions.iter().any(past) {
-            if self.appended.wait_until(&mut appends, until).timed_out() {
-                return;
+            match until {
+                None => self.appended.wait(&mut appends),
+                Some(until) if self.appended.wait_until(&mut appends, until).timed_out() => return,
+                Some(_) => {}
             }
         }
     }

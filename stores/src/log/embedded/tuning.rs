@@ -1,20 +1,25 @@
 //! How RocksDB is set up for a log: keys only grow, each record is read a few times soon after it was written, and
 //! goes when everything below it goes.
 //!
-//! Owns: every RocksDB setting. The numbers were chosen by `examples/log_bench.rs`.
+//! Owns: every RocksDB setting of the log; `examples/log_bench.rs` measures them. Levelled and without blob files: files
+//! never overlap, so compaction moves them down without reading them, and there is nothing that blobs could save
+//! (docs/decisions/0002-log-without-blob-files.md).
 
 use super::EmbeddedOptions;
 use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, InfoLogger, LogLevel, Options, WriteOptions};
 
-/// A memtable of one column family; the budget of all together is usually spent before.
-const MEMTABLE_BYTES: usize = 16 << 20;
+/// A memtable of one column family; the budget of all together may be spent before.
+const MEMTABLE_BYTES: usize = 8 << 20;
 /// Memory that a column family takes before its first record: with 18 of them, RocksDB's 1 MiB would be a lot.
 const ARENA_BYTES: usize = 256 << 10;
 /// What a restart may have to read again.
 const WAL_BYTES_MAX: u64 = 128 << 20;
 const OPEN_FILES_MAX: i32 = 512;
+/// Read in order: large blocks compress better and cost no more.
 const BLOCK_BYTES: usize = 32 << 10;
 const TABLE_BYTES: u64 = 64 << 20;
+/// So that file writes reach the disk evenly and a WAL sync does not wait for a flush.
+const BYTES_PER_SYNC: u64 = 1 << 20;
 
 pub(super) fn db(options: &EmbeddedOptions) -> Options {
     let mut db = Options::default();
@@ -24,7 +29,7 @@ pub(super) fn db(options: &EmbeddedOptions) -> Options {
     db.set_max_total_wal_size(WAL_BYTES_MAX);
     db.set_max_open_files(OPEN_FILES_MAX);
     db.set_max_background_jobs(2);
-    db.set_bytes_per_sync(1 << 20);
+    db.set_bytes_per_sync(BYTES_PER_SYNC);
     db.set_skip_stats_update_on_db_open(true);
     db.set_stats_dump_period_sec(0);
     db.set_stats_persist_period_sec(0);
@@ -37,7 +42,7 @@ pub(super) fn db(options: &EmbeddedOptions) -> Options {
     db
 }
 
-/// Of all column families of one log: they share the block cache.
+/// Options of the column families of one log, which share its block cache.
 pub(super) struct Families {
     table: BlockBasedOptions,
 }
@@ -56,22 +61,7 @@ impl Families {
         family.set_arena_block_size(ARENA_BYTES);
         family.set_block_based_table_factory(&self.table);
         family.set_target_file_size_base(TABLE_BYTES);
-        family.set_compression_type(match std::env::var("FB_COMP").as_deref() {
-            Ok("none") => DBCompressionType::None,
-            Ok("zstd") => DBCompressionType::Zstd,
-            _ => DBCompressionType::Lz4,
-        });
-        if std::env::var("FB_BLOB").as_deref() == Ok("1") {
-            family.set_enable_blob_files(true);
-            family.set_min_blob_size(256);
-            family.set_blob_file_size(TABLE_BYTES);
-            family.set_blob_compression_type(match std::env::var("FB_COMP").as_deref() {
-                Ok("none") => DBCompressionType::None,
-                Ok("zstd") => DBCompressionType::Zstd,
-                _ => DBCompressionType::Lz4,
-            });
-            family.set_enable_blob_gc(true);
-        }
+        family.set_compression_type(DBCompressionType::Lz4);
         family
     }
 }
