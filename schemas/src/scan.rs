@@ -2,7 +2,7 @@
 //!
 //! Owns: an iterative scan that any nesting, `NaN` or lone surrogate passes, so that one broken event of many
 //! does not take the others with it. Does not own: whether an item is valid JSON (`json::parse` says that later).
-//! Invariants: no recursion; memory is one byte per open bracket, never more than the input.
+//! Invariants: no recursion; memory is one bit per open bracket.
 
 use std::ops::{ControlFlow, Range};
 
@@ -43,21 +43,39 @@ pub fn skip_value(bytes: &[u8], at: usize) -> Result<usize, ScanError> {
     }
 }
 
+/// Most strings are short, so the first words are looked through here; only a long one is worth memchr's set-up.
 fn skip_string(bytes: &[u8], at: usize) -> Result<usize, ScanError> {
+    let end = ScanError { at: bytes.len() };
     let mut at = at + 1;
     loop {
-        let rest = bytes.get(at..).ok_or(ScanError { at: bytes.len() })?;
-        let next = memchr::memchr2(b'"', b'\\', rest).ok_or(ScanError { at: bytes.len() })?;
-        at += next + 1;
-        if rest[next] == b'"' {
-            return Ok(at);
+        at = quote_or_backslash(bytes, at).ok_or(end)?;
+        if bytes[at] == b'"' {
+            return Ok(at + 1);
         }
-        at += 1;
+        at += 2;
     }
 }
 
+fn quote_or_backslash(bytes: &[u8], mut at: usize) -> Option<usize> {
+    const SHORT_WORDS: usize = 6;
+    const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    // The lowest bit set is that of the first byte that is zero; bits above it may be borrowed.
+    let zeros = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
+    for _ in 0..SHORT_WORDS {
+        let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) else { break };
+        let word = u64::from_le_bytes(*word);
+        let found = zeros(word ^ (LOW * u64::from(b'"'))) | zeros(word ^ (LOW * u64::from(b'\\')));
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    memchr::memchr2(b'"', b'\\', bytes.get(at..)?).map(|next| at + next)
+}
+
 fn skip_nested(bytes: &[u8], start: usize) -> Result<usize, ScanError> {
-    let mut open: Vec<u8> = Vec::with_capacity(16);
+    let mut open = Open::default();
     let mut at = start;
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -65,10 +83,9 @@ fn skip_nested(bytes: &[u8], start: usize) -> Result<usize, ScanError> {
                 at = skip_string(bytes, at)?;
                 continue;
             }
-            b'{' => open.push(b'}'),
-            b'[' => open.push(b']'),
+            b'{' | b'[' => open.push(*byte == b'{'),
             b'}' | b']' => {
-                if open.pop() != Some(*byte) {
+                if open.pop() != Some(*byte == b'}') {
                     return Err(ScanError { at });
                 }
                 if open.is_empty() {
@@ -80,6 +97,38 @@ fn skip_nested(bytes: &[u8], start: usize) -> Result<usize, ScanError> {
         at += 1;
     }
     Err(ScanError { at })
+}
+
+/// The open brackets, a bit each: set for an object. The first 64 need no allocation.
+#[derive(Default)]
+struct Open {
+    bits: u64,
+    count: u32,
+    full: Vec<u64>,
+}
+
+impl Open {
+    fn push(&mut self, object: bool) {
+        if self.count == u64::BITS {
+            self.full.push(self.bits);
+            self.count = 0;
+        }
+        self.bits = self.bits << 1 | u64::from(object);
+        self.count += 1;
+    }
+    fn pop(&mut self) -> Option<bool> {
+        if self.count == 0 {
+            self.bits = self.full.pop()?;
+            self.count = u64::BITS;
+        }
+        let object = self.bits & 1 == 1;
+        self.bits >>= 1;
+        self.count -= 1;
+        Some(object)
+    }
+    fn is_empty(&self) -> bool {
+        self.count == 0 && self.full.is_empty()
+    }
 }
 
 /// Visits the members of the object that begins at `at`, without allocation. The end of the object, or `None` when
@@ -189,6 +238,23 @@ mod tests {
     fn nesting_of_any_depth_is_one_item() {
         let deep = format!("[{}{},1]", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(texts(&deep).map(|t| t.len()), Ok(2));
+        for depth in [63, 64, 65, 128, 129] {
+            let mixed = format!("[{}{}]", "{\"a\":[".repeat(depth), "]}".repeat(depth));
+            assert_eq!(texts(&mixed).map(|t| t.len()), Ok(1), "{depth}");
+            let crossed = format!("[{}}}]{}]", "{\"a\":[".repeat(depth), "]}".repeat(depth - 1));
+            assert!(texts(&crossed).is_err(), "{depth}");
+        }
+    }
+
+    #[test]
+    fn strings_of_any_length_end_at_their_quote() {
+        for length in 0..140 {
+            for inside in ["", "\\\"", "\\\\", "\u{1}"] {
+                let string = format!("\"{}{inside}{}\"", "x".repeat(length), "!#".repeat(3));
+                assert_eq!(texts(&format!("[{string},\"y\"]")), Ok(vec![string.as_str(), "\"y\""]), "{length}");
+                assert!(texts(&format!("[{}", &string[..string.len() - 1])).is_err(), "{length}");
+            }
+        }
     }
 
     #[test]
