@@ -19,6 +19,7 @@ impl Budget {
     pub fn open(self: &Arc<Budget>) -> Reserved {
         Reserved { budget: self.clone(), bytes: 0 }
     }
+    #[cfg(test)]
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }

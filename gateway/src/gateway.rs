@@ -89,54 +89,46 @@ impl Gateway {
         let newest = found.newest;
         let received_at = newest.map_or(clock::now(), |newest| newest.received_at);
         let intake = Arc::new(Intake::new(newest.map(|newest| newest.request_id), received_at, config.limits.in_flight));
-        let shared = Arc::new(Shared::new(found.segments, config.spool.max_bytes.0, metrics.clone()));
-        let limits = limits(&config);
-        let app = Arc::new(App {
-            gateway: name.clone(),
-            proxy_hops: config.proxy_hops,
-            limits,
-            sources: Sources::new(sources),
-            intake: intake.clone(),
-            shared: shared.clone(),
-            metrics: metrics.clone(),
-            budget: Budget::new(bytes(config.limits.memory)),
-            in_flight: Semaphore::new(config.limits.in_flight),
-            decodes: Semaphore::new(limit::DECODES),
-            drains: Semaphore::new(limit::DRAINS),
-            draining: AtomicBool::new(false),
-            limits_config: config.limits.clone(),
-        });
+        // A share of the memory: the rest is for requests that are not durable yet.
+        let handover_max = limit::HANDOVER_BYTES.min(bytes(config.limits.memory) / 4);
+        let shared = Arc::new(Shared::new(found.segments, config.spool.max_bytes.0, handover_max, metrics.clone()));
+        let app = Arc::new(app(&config, name, sources, intake, shared.clone(), metrics));
+        let (stop, stopped) = watch::channel(false);
+        let server = tokio::spawn(serve(listener, app.clone(), stopped));
+        let mut gateway = Gateway { addr, app, shared, dir, stop, server, threads: Vec::new() };
+        gateway.start_threads(&config, log, objects, create)?;
+        Ok(gateway)
+    }
+
+    fn start_threads(&mut self, config: &Config, log: Arc<dyn Log>, objects: Arc<dyn Objects>, create: Create) -> Result<(), StartError> {
+        let app = &self.app;
         let rules =
             Rules { segment_bytes: config.spool.segment_bytes.0, segment_age: config.spool.segment_age.0, codec: config.spool.codec };
         let writer = Writer {
-            dir: dir.clone(),
-            intake: intake.clone(),
-            shared: shared.clone(),
-            gateway: name.clone(),
+            dir: self.dir.clone(),
+            intake: app.intake.clone(),
+            shared: self.shared.clone(),
+            gateway: app.gateway.clone(),
             rules,
             create,
-            errors: metrics.spool_errors.clone(),
+            errors: app.metrics.spool_errors.clone(),
             open: None,
             records: Vec::new(),
         };
         let publisher = Publisher {
-            dir: dir.clone(),
-            shared: shared.clone(),
-            intake,
+            dir: self.dir.clone(),
+            shared: self.shared.clone(),
+            intake: app.intake.clone(),
             log,
-            limits,
-            metrics: metrics.clone(),
-            gateway: Bytes::from(name),
+            limits: app.limits,
+            metrics: app.metrics.clone(),
+            gateway: Bytes::copy_from_slice(app.gateway.as_bytes()),
             progress: Progress::default(),
         };
-        let lander = Lander { dir: dir.clone(), shared: shared.clone(), objects, metrics };
-        let (stop, stopped) = watch::channel(false);
-        let server = tokio::spawn(serve(listener, app.clone(), stopped));
-        let mut gateway = Gateway { addr, app, shared, dir, stop, server, threads: Vec::new() };
-        gateway.thread("forebay-spool", move || writer.run())?;
-        gateway.thread("forebay-publish", move || publisher.run())?;
-        gateway.thread("forebay-land", move || lander.run())?;
-        Ok(gateway)
+        let lander = Lander { dir: self.dir.clone(), shared: self.shared.clone(), objects, metrics: app.metrics.clone() };
+        self.thread("forebay-spool", move || writer.run())?;
+        self.thread("forebay-publish", move || publisher.run())?;
+        self.thread("forebay-land", move || lander.run())
     }
 
     fn thread(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), StartError> {
@@ -162,11 +154,13 @@ impl Gateway {
 
     /// Stops accepting, finishes what is in flight, seals, publishes and lands; gives up at the deadline.
     pub async fn drain(mut self, deadline: Duration) -> Leftover {
-        let until = Instant::now() + deadline;
+        let begun = Instant::now();
+        let until = begun + deadline;
         self.app.draining.store(true, Ordering::Relaxed);
         let _ = self.stop.send(true);
-        if tokio::time::timeout_at(until.into(), &mut self.server).await.is_err() {
-            tracing::warn!("requests are still in flight at the deadline; they are cut");
+        // Half of the time at most: a client that dawdles must not keep the rest from the log.
+        if tokio::time::timeout_at((begun + deadline / 2).into(), &mut self.server).await.is_err() {
+            tracing::warn!("requests are still in flight; they are cut");
             self.server.abort();
         }
         self.app.intake.close();
@@ -204,6 +198,24 @@ impl Drop for Gateway {
         self.server.abort();
         self.shared.enter(Phase::Stopped);
         self.join(STOP_WAIT);
+    }
+}
+
+fn app(config: &Config, gateway: String, sources: Vec<SourceConfig>, intake: Arc<Intake>, shared: Arc<Shared>, metrics: Metrics) -> App {
+    App {
+        gateway,
+        proxy_hops: config.proxy_hops,
+        limits: limits(config),
+        limits_config: config.limits.clone(),
+        sources: Sources::new(sources),
+        intake,
+        shared,
+        metrics,
+        budget: Budget::new(bytes(config.limits.memory)),
+        in_flight: Semaphore::new(config.limits.in_flight),
+        decodes: Semaphore::new(limit::DECODES),
+        drains: Semaphore::new(limit::DRAINS),
+        draining: AtomicBool::new(false),
     }
 }
 

@@ -71,8 +71,8 @@ impl Publisher {
             let due =
                 if self.progress.unmarked.is_some() { self.progress.tick_due.min(self.progress.mark_due) } else { self.progress.tick_due };
             match self.shared.to_publish(due.saturating_duration_since(Instant::now())) {
-                Publish::Memory(blocks, name) => self.from_memory(&blocks, &name),
-                Publish::Disk(stretch, name) => self.from_disk(stretch, &name),
+                Publish::Memory(blocks, name) => self.publish_handed_over(&blocks, &name),
+                Publish::Disk(stretch, name) => self.publish_read_back(stretch, &name),
                 Publish::Idle => {}
                 Publish::End => break,
             }
@@ -89,7 +89,7 @@ impl Publisher {
         self.mark();
     }
 
-    fn from_memory(&mut self, blocks: &[Block], name: &SegmentName) {
+    fn publish_handed_over(&mut self, blocks: &[Block], name: &SegmentName) {
         let requests: Vec<(&RawRequest, Bytes)> =
             blocks.iter().flat_map(|block| &block.requests).map(|kept| (&kept.raw, kept.decoded.clone())).collect();
         if let Some(last) = blocks.last()
@@ -100,7 +100,7 @@ impl Publisher {
     }
 
     /// One block, read back: after a restart, or when memory had no room for it.
-    fn from_disk(&mut self, stretch: Stretch, name: &SegmentName) {
+    fn publish_read_back(&mut self, stretch: Stretch, name: &SegmentName) {
         let block = match self.read(stretch, name) {
             Ok(Some(block)) => block,
             Ok(None) => return self.damaged(name, "the segment ends before its last block"),

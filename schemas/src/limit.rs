@@ -32,7 +32,7 @@ pub const IN_FLIGHT: usize = 1_024;
 /// Bytes of a body that is read and dropped so that the client sees 413.
 pub const DRAIN_BYTES: usize = 64 << 20;
 /// Open connections of the public listener (default of `gateway.limits.connections`).
-pub const CONNECTIONS: usize = 8_192;
+pub const CONNECTIONS: usize = 2_048;
 /// Bodies, as sent and decoded, in the gateway's memory at once (default of `gateway.limits.memory`).
 pub const BODY_MEMORY_BYTES: usize = 96 << 20;
 /// Bodies up to this size are decoded where they were read; larger ones on a thread that may block.

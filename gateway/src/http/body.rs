@@ -30,9 +30,10 @@ pub enum Cut {
     NoMemory,
 }
 
-/// Memory is reserved as bytes arrive, so that a client that only announces a large body takes nothing from others.
-const RESERVE_STEP_BYTES: usize = 64 << 10;
+/// What is made room for at once; a client that only announces a large body takes nothing from others.
+const GROW_BYTES: usize = 256 << 10;
 
+/// The whole body; its memory is reserved as bytes arrive.
 pub async fn read<B>(body: &mut B, bounds: Bounds, reserved: &mut Reserved) -> Result<Bytes, Cut>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -48,14 +49,15 @@ where
         let piece = match next(body, deadline, bounds.idle).await? {
             Some(piece) if piece.is_empty() => continue,
             Some(piece) => piece,
-            None if joined.is_empty() => return Ok(first),
+            // A copy: the piece would hold on to the connection's whole buffer, which the budget does not see.
+            None if joined.is_empty() => return Ok(Bytes::copy_from_slice(&first)),
             None => return Ok(joined.freeze()),
         };
         let total = first.len().max(joined.len()) + piece.len();
         if total > bounds.wire_bytes {
             return Err(Cut::TooLarge);
         }
-        if !reserved.reach(total.next_multiple_of(RESERVE_STEP_BYTES)) {
+        if !reserved.reach(total) {
             return Err(Cut::NoMemory);
         }
         if first.is_empty() && joined.is_empty() {
@@ -63,7 +65,7 @@ where
             continue;
         }
         if joined.is_empty() {
-            joined.reserve(declared.clamp(total, total.max(4 * RESERVE_STEP_BYTES)));
+            joined.reserve(declared.clamp(total, total.max(GROW_BYTES)));
             joined.extend_from_slice(&first);
         }
         joined.extend_from_slice(&piece);

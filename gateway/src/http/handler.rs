@@ -256,3 +256,24 @@ async fn caught<F: Future>(future: F) -> Option<F::Output> {
     })
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_a_value() {
+        assert_eq!(caught(async { 7 }).await, Some(7));
+        let met = caught(async {
+            tokio::task::yield_now().await;
+            panic!("a defect")
+        });
+        assert_eq!(met.await, None::<()>);
+    }
+
+    #[test]
+    fn who_is_refused_together_does_not_come_back_together() {
+        let waits: std::collections::BTreeSet<_> = (0..200).map(|_| later(RefusalReason::Overloaded).retry_after_s).collect();
+        assert_eq!(waits, (1..=5).map(Some).collect());
+    }
+}

@@ -20,6 +20,8 @@ use tokio::task::JoinSet;
 
 /// After `accept` failed (no file handles left), before the next try.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
+/// The longest target that `http` can hold; hyper itself answers 414 to a longer one.
+const URI_BYTES_MAX: usize = 64 << 10;
 /// Header lines of one request.
 const HEADERS_MAX: usize = 256;
 
@@ -68,8 +70,10 @@ async fn connection(stream: TcpStream, peer: SocketAddr, app: Arc<App>, mut stop
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
-        .max_buf_size(limit::TARGET_BYTES + limit::HEADERS_BYTES)
+        .max_buf_size(URI_BYTES_MAX + limit::HEADERS_BYTES)
         .max_headers(HEADERS_MAX)
+        // A client that has sent all and closes its half still gets its answer.
+        .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(serving);
     // What fails here is the client's connection: it left, or spoke no HTTP, which hyper has answered.

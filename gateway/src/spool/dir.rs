@@ -53,7 +53,11 @@ impl SpoolDir {
     /// Makes the folder if need be and takes its lock, which the process holds until it ends.
     pub fn open(path: &Path) -> Result<SpoolDir, SpoolError> {
         let io = |error| SpoolError::Io { path: path.to_owned(), error };
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io)?;
+        if !path.exists() {
+            DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io)?;
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            File::open(parent).and_then(|parent| parent.sync_all()).map_err(io)?;
+        }
         let lock = options().write(true).create(true).truncate(false).open(path.join(LOCK)).map_err(io)?;
         match lock.try_lock() {
             Ok(()) => Ok(SpoolDir { path: path.to_owned(), _lock: lock }),
@@ -92,6 +96,11 @@ impl SpoolDir {
     /// Makes names in the folder durable.
     pub fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
+    }
+
+    /// Makes an empty ledger, so that one sync of the folder makes both names of a new segment durable.
+    pub fn begin_ledger(&self, name: &SegmentName) -> io::Result<()> {
+        options().append(true).create(true).open(self.path.join(name.ledger_file())).map(drop)
     }
 
     /// Adds a record to a segment's ledger; with `durable` it is synced.

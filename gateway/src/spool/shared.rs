@@ -55,9 +55,13 @@ pub enum Trouble {
 
 pub struct Shared {
     state: Mutex<State>,
+    /// Blocks may be published.
+    blocks: Condvar,
+    /// A segment or the phase has changed.
     changed: Condvar,
     bytes: AtomicU64,
     bytes_max: u64,
+    handover_max: usize,
     /// Until this wall-clock time (µs) a failed write is held against new requests; see `Trouble`.
     failed_until: AtomicI64,
     full_until: AtomicI64,
@@ -77,7 +81,8 @@ struct State {
 const REST: Duration = Duration::from_secs(1);
 
 impl Shared {
-    pub fn new(segments: Vec<(SegmentName, Segment)>, bytes_max: u64, metrics: Metrics) -> Shared {
+    /// `handover_max`: bytes of requests that may wait in memory for the publisher.
+    pub fn new(segments: Vec<(SegmentName, Segment)>, bytes_max: u64, handover_max: usize, metrics: Metrics) -> Shared {
         let mut state = State {
             shelf: Shelf::default(),
             names: BTreeMap::new(),
@@ -92,14 +97,16 @@ impl Shared {
         }
         let shared = Shared {
             state: Mutex::new(state),
+            blocks: Condvar::new(),
             changed: Condvar::new(),
             bytes: AtomicU64::new(0),
             bytes_max,
+            handover_max,
             failed_until: AtomicI64::new(i64::MIN),
             full_until: AtomicI64::new(i64::MIN),
             metrics,
         };
-        shared.settle(shared.state.lock());
+        shared.settle(shared.state.lock(), &shared.changed);
         shared
     }
 
@@ -113,29 +120,29 @@ impl Shared {
         }
         state.shelf.grow(block.segment, block.end);
         let bytes = size(&block);
-        if state.handover_bytes + bytes <= limit::HANDOVER_BYTES {
+        if state.handover_bytes + bytes <= self.handover_max {
             state.handover_bytes += bytes;
             state.handover.push_back(block);
         }
-        self.settle(state);
+        self.settle(state, &self.blocks);
     }
 
     pub fn sealed(&self, segment: SegmentId) {
         let mut state = self.state.lock();
         state.shelf.seal(segment);
-        self.settle(state);
+        self.settle(state, &self.changed);
     }
 
     pub fn landed(&self, segment: SegmentId, landing: Landing) {
         let mut state = self.state.lock();
         state.shelf.land(segment, landing);
-        self.settle(state);
+        self.settle(state, &self.changed);
     }
 
     pub fn published(&self, segment: SegmentId, to: u64) {
         let mut state = self.state.lock();
         state.shelf.publish(segment, to);
-        self.settle(state);
+        self.settle(state, &self.blocks);
     }
 
     /// Whether a sealed segment is published to its end by `to`.
@@ -150,21 +157,21 @@ impl Shared {
     pub fn damaged(&self, segment: SegmentId) {
         let mut state = self.state.lock();
         state.shelf.damage(segment);
-        self.settle(state);
+        self.settle(state, &self.changed);
     }
 
     /// Waits up to `wait` for blocks to publish.
     pub fn to_publish(&self, wait: Duration) -> Publish {
         let mut state = self.state.lock();
         if state.phase == Phase::Running && state.shelf.to_publish().is_none() {
-            self.changed.wait_for(&mut state, wait);
+            self.blocks.wait_for(&mut state, wait);
         }
         match (state.phase, state.shelf.to_publish()) {
             (Phase::Stopped, _) => Publish::End,
             (Phase::Running | Phase::Draining, Some(stretch)) => state.next_blocks(stretch),
             (Phase::Draining, None) if state.writer_done => Publish::End,
             (Phase::Draining, None) => {
-                self.changed.wait_for(&mut state, wait);
+                self.blocks.wait_for(&mut state, wait);
                 Publish::Idle
             }
             (Phase::Running, None) => Publish::Idle,
@@ -190,7 +197,10 @@ impl Shared {
     pub fn reap(&self, dir: &SpoolDir) {
         let mut state = self.state.lock();
         let done: Vec<SegmentName> = state.shelf.take_done().into_iter().filter_map(|id| state.names.remove(&id)).collect();
-        self.settle(state);
+        if done.is_empty() {
+            return;
+        }
+        self.settle(state, &self.changed);
         for name in done {
             if let Err(error) = dir.remove(&name) {
                 tracing::error!(segment = name.file(), %error, "a finished segment cannot be deleted; the next start tries again");
@@ -204,6 +214,7 @@ impl Shared {
         if phase == Phase::Stopped {
             state.handover.clear();
         }
+        self.blocks.notify_all();
         self.changed.notify_all();
     }
 
@@ -222,6 +233,7 @@ impl Shared {
 
     pub fn writer_done(&self) {
         self.state.lock().writer_done = true;
+        self.blocks.notify_all();
         self.changed.notify_all();
     }
 
@@ -253,8 +265,8 @@ impl Shared {
         (self.failed_until.load(Ordering::Relaxed) > now).then_some(Trouble::Failed)
     }
 
-    /// Shows the state outside and wakes whoever waits for it.
-    fn settle(&self, state: MutexGuard<'_, State>) {
+    /// Shows the state outside and wakes whoever waits for this kind of news.
+    fn settle(&self, state: MutexGuard<'_, State>, news: &Condvar) {
         let bytes = state.shelf.bytes();
         self.bytes.store(bytes, Ordering::Relaxed);
         self.metrics.spool_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -264,7 +276,7 @@ impl Shared {
             self.metrics.segments.with_label_values(&[label]).set(count);
         }
         drop(state);
-        self.changed.notify_all();
+        news.notify_all();
     }
 }
 
@@ -299,6 +311,11 @@ impl State {
     }
 }
 
+/// What a block holds in memory, about: bodies, and what stands beside them.
 fn size(block: &Block) -> usize {
-    block.requests.iter().map(|kept| kept.raw.body.len() + kept.raw.target.len() + kept.decoded.len()).sum()
+    let one = |kept: &Arc<Kept>| kept.raw.body.len() + kept.decoded.len() + kept.raw.events.len() * EVENT_REF_BYTES + REQUEST_BYTES;
+    block.requests.iter().map(one).sum()
 }
+
+const EVENT_REF_BYTES: usize = 96;
+const REQUEST_BYTES: usize = 1 << 10;

@@ -53,7 +53,7 @@ impl Rig {
         let metrics = Metrics::new(&prometheus::Registry::new()).expect("metrics");
         let at = found.newest.map_or(Micros(0), |newest| newest.received_at);
         let intake = Arc::new(Intake::new(found.newest.map(|newest| newest.request_id), at, 100));
-        let shared = Arc::new(Shared::new(found.segments, u64::MAX, metrics.clone()));
+        let shared = Arc::new(Shared::new(found.segments, u64::MAX, 1 << 20, metrics.clone()));
         let disk = Disk::new();
         let writer = Writer {
             dir: dir.clone(),
@@ -278,7 +278,7 @@ fn one_process_a_spool_and_one_name() {
 fn what_memory_has_no_room_for_is_read_from_the_disk() {
     let folder = tempfile::tempdir().expect("folder");
     let mut rig = Rig::open(folder.path());
-    let big = "x".repeat(forebay_schemas::limit::HANDOVER_BYTES);
+    let big = "x".repeat(1 << 20);
     rig.commit(&["a"]);
     rig.commit(&[&big]);
     rig.commit(&["c"]);

@@ -127,6 +127,7 @@ impl Writer {
             failpoint::pass("spool.before_fsync");
             open.file.sync().map_err(Fault::Sync)?;
             if begins {
+                self.dir.begin_ledger(&open.name).map_err(Fault::Write)?;
                 self.dir.sync().map_err(Fault::Sync)?;
             }
             failpoint::pass("spool.after_fsync");
