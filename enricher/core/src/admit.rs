@@ -8,5 +8,7 @@ pub mod validate;
 pub mod sanitize;
 pub mod mask;
 
+pub(crate) mod percent;
 pub(crate) mod plan;
+pub(crate) mod scan;
 pub(crate) mod shape;

@@ -4,10 +4,10 @@
 //! Invariants: `admit` is a function of its arguments alone; a `Reject` holds no value, id or unknown name.
 
 use crate::admit::decode::{self, Decoder};
-use crate::admit::mask::{self, Masked, Masker, Unclassified};
+use crate::admit::mask::{Masked, Masker, Unclassified};
+use crate::admit::plan::{ContextPlan, Domains};
 use crate::admit::sanitize;
-use crate::admit::validate::{self, Validator};
-use crate::fingerprint;
+use crate::admit::validate::Validator;
 use crate::keys::Keys;
 use crate::options::Options;
 use crate::seal::BadPublicKey;
@@ -65,8 +65,10 @@ pub struct Reject {
 impl Pipeline {
     pub fn new(catalog: Arc<Catalog>, options: Options, keys: Keys) -> Result<Pipeline, PipelineError> {
         let fingerprint = fingerprint_of(&catalog, &options, &keys);
-        let masker = Masker::new(&catalog, &keys);
-        let validator = Validator::new(catalog, options.unknown_event, &masker)?;
+        let mut domains = Domains::default();
+        let context = ContextPlan::new(&catalog, &mut domains);
+        let validator = Validator::new(catalog, options.unknown_event, &mut domains)?;
+        let masker = Masker::new(context, &domains, &keys);
         Ok(Pipeline { options, keys, fingerprint, decoder: Decoder::new(options.max_age_micros), validator, masker })
     }
 
@@ -87,11 +89,24 @@ impl Pipeline {
         let json = decode::parse(event)?;
         let decoded = self.decoder.decode(event, json)?;
         let fingerprint = decoded.fingerprint();
-        let valid = self.validator.validate(decoded)?;
-        let sanitized = sanitize::sanitize(valid);
+        let valid = self.validator.validate(decoded, &self.masker)?;
+        let sanitized = sanitize::sanitize(valid, self.masker.context());
         let (masked, unclassified) = self.masker.mask(sanitized, self.options.unclassified)?;
         Ok(Admitted { masked, fingerprint, unclassified })
     }
+}
+
+fn fingerprint_of(catalog: &Catalog, options: &Options, keys: &Keys) -> String {
+    let mut hash = Sha256::new();
+    hash.update(VERSION);
+    hash.update(catalog.fingerprint().to_be_bytes());
+    // Debug lists every option by name; a new one changes the text.
+    hash.update(format!("{options:?} {:?}", keys.groups));
+    for name in keys.mask.names().chain([keys.bad.id()]) {
+        hash.update([0]);
+        hash.update(name);
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Reject {

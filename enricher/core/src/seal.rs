@@ -9,12 +9,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit, Nonce};
+use forebay_schemas::wire::bad::Sealed;
 use hpke::aead::ExportOnlyAead;
 use hpke::kdf::HkdfSha256;
 use hpke::kem::{Kem, X25519HkdfSha256};
 use hpke::rand_core::{TryCryptoRng, TryRng};
 use hpke::{Deserializable, OpModeR, OpModeS, Serializable};
-use forebay_schemas::wire::bad::Sealed;
 use sha2::{Digest, Sha256};
 use std::convert::Infallible;
 use std::fmt;
@@ -53,9 +53,11 @@ pub struct BadPrivateKey {
 /// The texts of a new pair of key files: (public, private). `seed` is the caller's fresh randomness.
 pub fn generate(seed: &[u8; 32]) -> (String, String) {
     let (private, public) = X25519HkdfSha256::derive_keypair(seed);
-    let id = key_id(&public);
-    let line = |head: &str, bytes: &[u8]| format!("{head} {id} {}\n", STANDARD.encode(bytes));
-    (line(PUBLIC_HEAD, &public.to_bytes()), line(PRIVATE_HEAD, &private.to_bytes()))
+    (line(PUBLIC_HEAD, &key_id(&public), &public.to_bytes()), line(PRIVATE_HEAD, &key_id(&public), &private.to_bytes()))
+}
+
+fn line(head: &str, id: &str, bytes: &[u8]) -> String {
+    format!("{head} {id} {}\n", STANDARD.encode(bytes))
 }
 
 fn key_id(key: &<X25519HkdfSha256 as Kem>::PublicKey) -> String {
@@ -96,6 +98,10 @@ impl BadPrivateKey {
     pub fn id(&self) -> &str {
         &self.id
     }
+    /// The text of the public key's file: what was lost can be made again.
+    pub fn public_file(&self) -> String {
+        line(PUBLIC_HEAD, &self.id, &X25519HkdfSha256::sk_to_pk(&self.key).to_bytes())
+    }
 
     /// The plain bytes of `sealed`, if it was sealed for this key and bound to `clear`.
     pub fn open(&self, sealed: &Sealed, clear: &[u8]) -> Result<Vec<u8>, SealError> {
@@ -103,9 +109,8 @@ impl BadPrivateKey {
             return Err(SealError::OtherKey);
         }
         let encapsulated = Deserializable::from_bytes(&sealed.encapsulated_key).map_err(|_| SealError::Broken)?;
-        let context =
-            hpke::setup_receiver::<ExportOnlyAead, HkdfSha256, X25519HkdfSha256>(&OpModeR::Base, &self.key, &encapsulated, INFO)
-                .map_err(|_| SealError::Broken)?;
+        let context = hpke::setup_receiver::<ExportOnlyAead, HkdfSha256, X25519HkdfSha256>(&OpModeR::Base, &self.key, &encapsulated, INFO)
+            .map_err(|_| SealError::Broken)?;
         let mut key = [0; 32];
         context.export(EXPORT, &mut key).map_err(|_| SealError::Broken)?;
         ChaCha20Poly1305::new(&key.into())
@@ -126,13 +131,9 @@ impl Sealer {
     /// `seed` is 32 bytes of fresh randomness for this batch alone: the same seed again would repeat its nonces.
     pub fn new(public: &BadPublicKey, seed: [u8; 32]) -> Sealer {
         let mut random = Expanded { seed, block: 0 };
-        let (encapsulated, context) = hpke::setup_sender_with_rng::<ExportOnlyAead, HkdfSha256, X25519HkdfSha256>(
-            &OpModeS::Base,
-            &public.key,
-            INFO,
-            &mut random,
-        )
-        .expect("a parsed public key can be encapsulated to");
+        let (encapsulated, context) =
+            hpke::setup_sender_with_rng::<ExportOnlyAead, HkdfSha256, X25519HkdfSha256>(&OpModeS::Base, &public.key, INFO, &mut random)
+                .expect("a parsed public key can be encapsulated to");
         let mut key = [0; 32];
         context.export(EXPORT, &mut key).expect("32 bytes are within HKDF's bound");
         Sealer {

@@ -1,0 +1,220 @@
+//! Decode: from a dialect's bytes to one shape that the later stages read.
+//!
+//! Owns: `Decoded`, reading the payload, what all dialects share. Does not own: where a dialect keeps what (one file
+//! each), names of the catalogue (`validate`), what may be told (`mask`).
+//! Invariants: no two members of one object in `properties` have the same name (the last one stands), so that no two
+//! stages can read an event differently; a reject's detail names places, never what stands there.
+
+pub(crate) mod agent;
+mod context;
+mod device;
+mod native;
+mod posthog;
+mod query;
+mod segment;
+mod snowplow;
+pub(crate) mod time;
+mod unique;
+
+use crate::fingerprint;
+use crate::pipeline::Reject;
+use agent::{Agent, Agents};
+pub(crate) use context::{Context, Leaf, SCREEN};
+use forebay_schemas::dialect::Dialect;
+use forebay_schemas::id::IdOrigin;
+use forebay_schemas::json::{self, Json, JsonError, JsonErrorKind};
+use forebay_schemas::limit;
+use forebay_schemas::reason::Reason;
+use forebay_schemas::time::Micros;
+use forebay_schemas::wire::harvested::{Content, Harvested};
+use forebay_schemas::wire::trusted::TimeOrigin;
+use std::borrow::Cow;
+use std::sync::Arc;
+use time::Told;
+
+pub(crate) type Members<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
+
+/// An event in one shape, whatever SDK sent it. Nothing of it has been judged yet.
+pub struct Decoded<'a> {
+    pub(super) event: &'a Harvested,
+    fingerprint: u64,
+    pub(super) name: Cow<'a, str>,
+    pub(super) version: Option<Cow<'a, str>>,
+    pub(super) event_time: Micros,
+    pub(super) time_origin: TimeOrigin,
+    pub(super) seq: Option<i64>,
+    pub(super) session_index: Option<i64>,
+    pub(super) context: Context<'a>,
+    pub(super) agent: Option<Arc<Agent>>,
+    pub(super) properties: Members<'a>,
+    /// The properties came as texts (a query string, Snowplow's parameters): numbers are texts too.
+    pub(super) texts: bool,
+    /// Names of what came along outside `properties` and has no place in our shape.
+    pub(super) extras: Vec<String>,
+    /// True for property names that the SDK itself adds and that need no classification to be left out.
+    pub(super) ambient: fn(&str) -> bool,
+}
+
+/// What a dialect's file finds in an event.
+pub(crate) struct Draft<'a> {
+    name: Option<Cow<'a, str>>,
+    version: Option<Cow<'a, str>>,
+    told: Told,
+    seq: Option<i64>,
+    session_index: Option<i64>,
+    context: Context<'a>,
+    properties: Members<'a>,
+    texts: bool,
+    extras: Vec<String>,
+    ambient: fn(&str) -> bool,
+}
+
+/// The stage: what it keeps between events is a cache.
+pub(crate) struct Decoder {
+    max_age_micros: i64,
+    agents: Agents,
+}
+
+/// Reads the payload as its content says.
+pub(crate) fn parse(event: &Harvested) -> Result<Json<'_>, Reject> {
+    match event.content {
+        Content::Json => json::parse(&event.payload, limit::JSON_DEPTH).map_err(|e| unreadable_json("payload", e)),
+        Content::Query => query::parse(&event.payload, event.dialect != Dialect::Snowplow),
+        Content::Bytes => Err(kept_as_bytes(event)),
+    }
+}
+
+impl Decoder {
+    pub(crate) fn new(max_age_micros: i64) -> Decoder {
+        Decoder { max_age_micros, agents: Agents::default() }
+    }
+
+    pub(crate) fn decode<'a>(&self, event: &'a Harvested, payload: Json<'a>) -> Result<Decoded<'a>, Reject> {
+        let fingerprint = fingerprint::of(event.dialect, &payload);
+        let Json::Object(members) = payload else {
+            return Err(Reject::new(Reason::NotAnObject, format!("payload: expected an object, got {}", kind(&payload))));
+        };
+        let mut draft = match event.dialect {
+            Dialect::Native => native::read(members, event),
+            Dialect::Segment => segment::read(members),
+            Dialect::Snowplow => snowplow::read(members),
+            Dialect::Posthog => posthog::read(members),
+        }?;
+        draft.texts |= event.content == Content::Query;
+        self.finish(event, fingerprint, draft)
+    }
+
+    fn finish<'a>(&self, event: &'a Harvested, fingerprint: u64, mut draft: Draft<'a>) -> Result<Decoded<'a>, Reject> {
+        let Some(name) = draft.name.filter(|name| !name.trim().is_empty()) else {
+            return Err(Reject::new(Reason::MissingEventType, "payload: no event type or name"));
+        };
+        draft.told.sent_at = event.sent_at.or(draft.told.sent_at);
+        let (event_time, time_origin) = time::event_time(draft.told, event.received_at, self.max_age_micros);
+        draft.context.complete();
+        let agent = self.agents.of(draft.context.user_agent.as_deref(), event.user_agent.as_deref());
+        unique::members(&mut draft.properties);
+        Ok(Decoded {
+            event,
+            fingerprint,
+            name,
+            version: draft.version,
+            event_time,
+            time_origin,
+            seq: draft.seq,
+            session_index: draft.session_index,
+            context: draft.context,
+            agent,
+            properties: draft.properties,
+            texts: draft.texts,
+            extras: draft.extras,
+            ambient: draft.ambient,
+        })
+    }
+}
+
+impl Decoded<'_> {
+    /// What makes two copies the same fact.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+}
+
+impl Default for Draft<'_> {
+    fn default() -> Self {
+        Draft {
+            name: None,
+            version: None,
+            told: Told::default(),
+            seq: None,
+            session_index: None,
+            context: Context::default(),
+            properties: Vec::new(),
+            texts: false,
+            extras: Vec::new(),
+            ambient: |_| false,
+        }
+    }
+}
+
+/// An event that is bytes is either one that was too large and cut, or stands for a body that nobody could read.
+/// Only the former has a place in a batch and, as a rule, an id that its client gave.
+fn kept_as_bytes(event: &Harvested) -> Reject {
+    match event.full_length {
+        Some(length) if event.id_origin != IdOrigin::Assigned || event.index > 0 => {
+            Reject::new(Reason::EventTooLarge, format!("payload: {length} bytes, the bound is {}", limit::EVENT_BYTES))
+        }
+        _ => Reject::new(Reason::Unreadable, "body: could not be decoded or split into events"),
+    }
+}
+
+fn unreadable_json(place: &str, error: JsonError) -> Reject {
+    let (reason, what) = match error.kind {
+        JsonErrorKind::Syntax => (Reason::Malformed, "not JSON"),
+        JsonErrorKind::Utf8 => (Reason::Malformed, "not UTF-8"),
+        JsonErrorKind::TooDeep => (Reason::NestingTooDeep, "nested too deep"),
+        JsonErrorKind::LoneSurrogate => (Reason::LoneSurrogate, "half of a surrogate pair"),
+    };
+    Reject::new(reason, format!("{place}: {what} at byte {}", error.at))
+}
+
+/// The JSON type of a value, as schemas name it.
+pub(crate) fn kind(value: &Json<'_>) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "boolean",
+        Json::Number(_) => "number",
+        Json::String(_) => "string",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
+    }
+}
+
+/// The members of `properties` or `traits`; null is an empty object.
+fn object<'a>(value: Json<'a>) -> Result<Members<'a>, Reject> {
+    match value {
+        Json::Object(members) => Ok(members),
+        Json::Null => Ok(Vec::new()),
+        other => Err(Reject::new(Reason::SchemaViolation, format!("properties: expected an object, got {}", kind(&other)))),
+    }
+}
+
+/// The text of a string or number; empty is absent.
+fn text<'a>(value: &Json<'a>) -> Option<Cow<'a, str>> {
+    match value {
+        Json::String(text) | Json::Number(text) if !text.is_empty() => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// An id: as `text`, and what SDKs send in place of one is absent (design §4.2).
+fn id<'a>(value: &Json<'a>) -> Option<Cow<'a, str>> {
+    text(value).filter(|id| !matches!(&**id, "00000000-0000-0000-0000-000000000000" | "$posthog_cookieless"))
+}
+
+/// A whole number, also as text.
+fn integer(value: &Json<'_>) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests;
