@@ -21,7 +21,7 @@ use forebay_schemas::id::IdOrigin;
 use forebay_schemas::json;
 use forebay_schemas::limit;
 use forebay_schemas::time::Micros;
-use forebay_schemas::wire::harvested::{Content, Harvested};
+use forebay_schemas::wire::harvested::{Content, Harvested, UNREADABLE};
 use forebay_schemas::wire::raw_request::RawRequest;
 use std::ops::Range;
 
@@ -86,9 +86,6 @@ pub fn each(raw: &RawRequest, decoded: &Bytes, limits: &Limits, visit: &mut dyn 
         visit(&key, event);
     }
 }
-
-/// The envelope of a body that could not be read, by which it is told from an event that is only too large.
-pub const UNREADABLE: &str = r#"{"unreadable":true}"#;
 
 /// What holds for all events of a request.
 struct Around {

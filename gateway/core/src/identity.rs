@@ -2,8 +2,9 @@
 //!
 //! In order: the id that the SDK gave; with an `Idempotency-Key` a UUIDv8 of (source, key, content, n); with a client
 //! time a UUIDv8 of (source, content, n); else a fresh UUIDv7, marked `assigned`. UUIDv8s are made by `id::derived`:
-//! SHA-256 over length-prefixed parts, its first 16 bytes, version and variant bits set. Content is two parts, the
-//! canonical JSON of the event and of what stands around it, less what changes with each attempt (`Spec::transport`).
+//! SHA-256 over length-prefixed parts, its first 16 bytes, version and variant bits set. Content is two parts: the
+//! canonical JSON of the event, and the SHA-256 of that of what stands beside the list (nothing, if nothing does), both
+//! less what changes with each attempt (`Spec::transport`).
 //! `n` counts, from 0, earlier events of the request with equal content. An id over 256 bytes, or one that is no text,
 //! becomes the UUIDv8 of its bytes. Golden vectors: `schemas/vectors/identity.json`.
 //! Invariant: a function of source, event, envelope and key alone; nothing is stamped into the payload.
@@ -15,6 +16,7 @@ use forebay_schemas::canonical;
 use forebay_schemas::id::{EventId, IdOrigin, derived};
 use forebay_schemas::json::{self, Json};
 use forebay_schemas::limit;
+use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,7 +34,8 @@ pub struct Identifier<'a> {
     idempotency_key: Option<&'a [u8]>,
     decoded: &'a [u8],
     events: &'a [Range<usize>],
-    /// Content of what stands around the events, made when it is first needed.
+    /// Digest of what stands around the events, made when it is first needed: a large envelope is hashed once, not
+    /// with each of its events.
     envelope: Option<Vec<u8>>,
     /// How often each content was seen, by the id that it would have without a count.
     seen: BTreeMap<Uuid, u64>,
@@ -61,7 +64,7 @@ impl<'a> Identifier<'a> {
         };
         let content = event_content(event, self.spec);
         let (decoded, events, spec) = (self.decoded, self.events, self.spec);
-        let around = self.envelope.get_or_insert_with(|| envelope_content(decoded, events, spec));
+        let around = self.envelope.get_or_insert_with(|| envelope_digest(decoded, events, spec));
         let parts: [&[u8]; 4] = [self.source.as_bytes(), key, &content, around];
         let count = self.seen.entry(derived(domain, &parts)).or_default();
         let n = count.to_be_bytes();
@@ -118,8 +121,8 @@ fn event_content(event: Text<'_>, spec: &Spec) -> Vec<u8> {
     }
 }
 
-/// The members beside the list, as one object; empty without any.
-fn envelope_content(decoded: &[u8], events: &[Range<usize>], spec: &Spec) -> Vec<u8> {
+/// The digest of the members beside the list, as one object; empty without any.
+fn envelope_digest(decoded: &[u8], events: &[Range<usize>], spec: &Spec) -> Vec<u8> {
     let mut object = Vec::new();
     split::beside(decoded, events, &mut |key, value| {
         object.push(if object.is_empty() { b'{' } else { b',' });
@@ -132,11 +135,8 @@ fn envelope_content(decoded: &[u8], events: &[Range<usize>], spec: &Spec) -> Vec
         return object;
     }
     object.push(b'}');
-    match canonical_object(&object, spec) {
-        Some(text) if text == b"{}" => Vec::new(),
-        Some(text) => text,
-        None => object,
-    }
+    let content = canonical_object(&object, spec).unwrap_or(object);
+    if content == b"{}" { Vec::new() } else { Sha256::digest(&content).to_vec() }
 }
 
 fn canonical_object(bytes: &[u8], spec: &Spec) -> Option<Vec<u8>> {

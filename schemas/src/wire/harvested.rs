@@ -32,6 +32,9 @@ pub struct Harvested {
     pub full_length: Option<u64>,
 }
 
+/// The envelope of a body that could not be read, by which it is told from an event that is only too large.
+pub const UNREADABLE: &str = r#"{"unreadable":true}"#;
+
 /// What `payload` is: a JSON value, a query string, or bytes that nobody could read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {

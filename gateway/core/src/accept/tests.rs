@@ -69,7 +69,7 @@ fn bodies_that_do_not_read_are_kept_as_bytes() {
         assert_eq!((one.content, one.event_id.as_str()), (Content::Bytes, key.as_str()), "{what}");
         assert_eq!(one.payload, kept.decoded[..kept.decoded.len().min(limit::CUT_BYTES)], "{what}");
         assert_eq!(one.full_length, (kept.decoded.len() > limit::CUT_BYTES).then_some(kept.decoded.len() as u64), "{what}");
-        assert_eq!(one.envelope.as_deref(), Some(crate::harvest::UNREADABLE), "{what}");
+        assert_eq!(one.envelope.as_deref(), Some(forebay_schemas::wire::harvested::UNREADABLE), "{what}");
     }
 }
 

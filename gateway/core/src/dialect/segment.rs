@@ -33,6 +33,6 @@ pub fn source_config(write_key: &str) -> String {
     let mut key = String::new();
     write_string(write_key, &mut key);
     format!(
-        r#"{{"isHosted":false,"source":{{"id":"forebay","name":"forebay","writeKey":{key},"enabled":true,"workspaceId":"forebay","connections":[],"destinations":[],"dataplanes":{{}},"config":{{"statsCollection":{{"errors":{{"enabled":false,"provider":"bugsnag"}},"metrics":{{"enabled":false}}}}}},"updatedAt":"2026-01-01T00:00:00.000Z"}},"updatedAt":"2026-01-01T00:00:00.000Z","consentManagementMetadata":{{"providers":[]}}}}"#
+        r#"{{"source":{{"id":"forebay","name":"forebay","writeKey":{key},"enabled":true,"workspaceId":"forebay","connections":[],"destinations":[],"config":{{"statsCollection":{{"errors":{{"enabled":false,"provider":"bugsnag"}},"metrics":{{"enabled":false}}}}}},"updatedAt":"2026-01-01T00:00:00.000Z"}},"updatedAt":"2026-01-01T00:00:00.000Z"}}"#
     )
 }
