@@ -1,0 +1,135 @@
+//! What will be one commit: rows on their way into files, and the offsets before and after them.
+//!
+//! Owns: the bounds on memory (rows are encoded every `SINK_ROWS_BYTES`) and on open files (one a day). Does not own:
+//! reading (`sink`), committing (`commit`). Invariant: `to` is what `from` becomes when exactly the rows pushed are
+//! added; a batch dropped before `finish` leaves no file.
+
+use super::error::SinkError;
+use super::file::{FileWriter, Format, day_of};
+use super::offsets::Offsets;
+use super::rows::Rows;
+use forebay_schemas::limit;
+use forebay_schemas::wire::trusted::Trusted;
+use iceberg::spec::DataFile;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(super) struct Batch {
+    format: Arc<Format>,
+    /// What the table must say for this batch to be added; `None`: nothing yet.
+    from: Option<Offsets>,
+    to: Offsets,
+    days: BTreeMap<i32, Day>,
+    rows: u64,
+    /// Records that are left out because the table has them.
+    known: u64,
+    bytes: usize,
+}
+
+#[derive(Default)]
+struct Day {
+    rows: Rows,
+    bytes: usize,
+    file: Option<FileWriter>,
+}
+
+/// A batch in closed, synced files.
+pub(super) struct Written {
+    pub from: Option<Offsets>,
+    pub to: Offsets,
+    pub files: Vec<DataFile>,
+    pub rows: u64,
+}
+
+impl Batch {
+    /// A batch that goes on from `start`, while the table says `from`.
+    pub(super) fn new(format: Arc<Format>, from: Option<Offsets>, start: Offsets) -> Batch {
+        Batch { format, from, to: start, days: BTreeMap::new(), rows: 0, known: 0, bytes: 0 }
+    }
+
+    /// Nothing to commit: no row, and no record that is only to be passed over.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows == 0 && self.known == 0
+    }
+    /// Bytes of the records pushed, as they were on the log.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+    pub(super) fn is_wide(&self) -> bool {
+        self.days.len() >= limit::SINK_DAYS
+    }
+    pub(super) fn offsets(&self) -> &Offsets {
+        &self.to
+    }
+
+    /// Adds a row; `bytes` is the record's size on the log.
+    pub(super) fn push(&mut self, partition: i32, event: &Trusted, bytes: usize) -> Result<(), SinkError> {
+        let day = day_of(event.received_at);
+        let rows = self.days.entry(day).or_default();
+        rows.rows.push(event);
+        rows.bytes += bytes;
+        if rows.bytes >= limit::SINK_ROWS_BYTES / 2 {
+            rows.encode(&self.format, day)?;
+        }
+        self.rows += 1;
+        self.bytes += bytes;
+        let seen = self.to.seen.entry(partition).or_insert(event.provenance.offset);
+        *seen = event.provenance.offset.max(*seen);
+        Ok(())
+    }
+
+    /// A record that the table has already.
+    pub(super) fn pass_over(&mut self) {
+        self.known += 1;
+    }
+
+    /// The partition is read up to `next`.
+    pub(super) fn advance(&mut self, partition: i32, next: i64) {
+        self.to.next.insert(partition, next);
+    }
+
+    pub(super) fn finish(mut self) -> Result<Written, SinkError> {
+        let mut files = Files(Vec::new());
+        for (day, mut rows) in std::mem::take(&mut self.days) {
+            rows.encode(&self.format, day)?;
+            if let Some(file) = rows.file.take() {
+                files.0.push(file.close()?);
+            }
+        }
+        Ok(Written { from: self.from, to: self.to, files: files.keep(), rows: self.rows })
+    }
+}
+
+impl Day {
+    fn encode(&mut self, format: &Arc<Format>, day: i32) -> Result<(), SinkError> {
+        if self.rows.len() == 0 {
+            return Ok(());
+        }
+        let batch = self.rows.finish(&format.arrow)?;
+        self.bytes = 0;
+        if self.file.is_none() {
+            self.file = Some(FileWriter::create(format, day)?);
+        }
+        self.file.as_mut().expect("made above").write(&batch)
+    }
+}
+
+/// Closed files that go again unless they are kept.
+struct Files(Vec<DataFile>);
+
+impl Files {
+    fn keep(mut self) -> Vec<DataFile> {
+        std::mem::take(&mut self.0)
+    }
+}
+impl Drop for Files {
+    fn drop(&mut self) {
+        remove_files(&self.0);
+    }
+}
+
+pub(super) fn remove_files(files: &[DataFile]) {
+    for file in files {
+        super::disk::remove(&super::disk::path_of(file.file_path()));
+    }
+}

@@ -1,0 +1,92 @@
+//! What can go wrong, and what a refusal tells the operator to do.
+
+use forebay_schemas::wire::avro::DecodeError;
+use forebay_stores::log::LogError;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("trusted partition {partition}, offset {offset}: {source}")]
+    Decode { partition: i32, offset: i64, source: DecodeError },
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("catalogue: {0}")]
+    Catalogue(#[from] sqlx::Error),
+    #[error("table: {0}")]
+    Iceberg(#[from] iceberg::Error),
+    #[error("parquet: {0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
+    #[error("columns: {0}")]
+    Arrow(#[from] arrow_schema::ArrowError),
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    #[error("{attempts} commits in a row met a commit of somebody else (now at {location})")]
+    Crowded { attempts: usize, location: String },
+    #[error("the table is no longer in the catalogue")]
+    Gone,
+    #[error("the sink's thread ended early")]
+    Ended,
+}
+
+impl SinkError {
+    /// Trying again cannot help.
+    pub fn is_final(&self) -> bool {
+        match self {
+            SinkError::Refused(_) | SinkError::Decode { .. } | SinkError::Metrics(_) | SinkError::Gone | SinkError::Ended => true,
+            SinkError::Log(LogError::OffsetOutOfRange { .. } | LogError::Fenced(_)) => true,
+            SinkError::Log(LogError::TooLarge { .. } | LogError::Io(_)) => false,
+            SinkError::Catalogue(_) | SinkError::Iceberg(_) | SinkError::Parquet(_) | SinkError::Arrow(_) => false,
+            SinkError::Io { .. } | SinkError::Crowded { .. } => false,
+        }
+    }
+}
+
+/// The table and the log do not fit. Nothing was written; each message names the way out.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error(
+        "the table was filled from topic {stored}, but the log's trusted topic is {found}, created anew: bring the old log back, \
+         or set sink.table.adopt_topic = \"{found}\" to go on with the new one from its start (rows already in the table are recognised)"
+    )]
+    OtherTopic { stored: String, found: String },
+    #[error(
+        "the table holds trusted partition {partition} up to offset {stored}, but the log ends at {end}: the log lost records or is an older copy; \
+         bring the newer log back, or set sink.table.adopt_topic = \"{topic}\" to read it again from its start (rows already in the table are recognised)"
+    )]
+    PastEnd { topic: String, partition: i32, stored: i64, end: i64 },
+    #[error(
+        "the table needs trusted partition {partition} from offset {stored}, but the log begins at {start}: retention removed records that the table \
+         never got; restore them, or set sink.table.adopt_topic = \"{topic}\" to go on without them"
+    )]
+    BelowStart { topic: String, partition: i32, stored: i64, start: i64 },
+    #[error(
+        "the current snapshot says offsets {snapshot}, the table property forebay.offsets says {property}: the table was rolled back or the property \
+         edited; set the property to the snapshot's value to read the rest again, or roll forward"
+    )]
+    RolledBack { snapshot: String, property: String },
+    #[error("the table has rows but no forebay.offsets: another program made it; name another warehouse, or move the table away")]
+    Foreign,
+    #[error("forebay.offsets of the table cannot be read ({0}): a newer version wrote it, or it was edited")]
+    Unreadable(String),
+    #[error(
+        "the catalogue names a table at {found}, but sink.table.warehouse stands for {expected}: Iceberg keeps absolute paths, so a moved folder \
+         cannot be continued; move it back, or remove the catalogue and the warehouse and let the sink fill them again from the log"
+    )]
+    Moved { found: String, expected: String },
+    #[error(
+        "{folder} holds a table that the catalogue does not name: bring the catalogue's file back (or register metadata/<version-hint.text>.metadata.json \
+         in it with PyIceberg as {table}), or move the folder away to begin a new table",
+        table = "forebay.trusted_events"
+    )]
+    Uncatalogued { folder: String },
+    #[error("column {column} of the table is {found}, this version writes {expected}: rename or drop it, or run the version that made it")]
+    Column { column: String, found: String, expected: String },
+    #[error("the table has format version {0}; this version writes format version 2")]
+    Format(String),
+    #[error("the table is no longer partitioned by day(received_at); this version writes no other partitions")]
+    Partitions,
+}

@@ -1,0 +1,79 @@
+//! Whether the table has a trusted record: for `explain`, from the catalogue and the metadata file alone.
+
+use super::catalogue::Catalogue;
+use super::config::Config;
+use super::disk::path_of;
+use super::error::SinkError;
+use super::offsets::{Offsets, PROPERTY};
+use super::stored::Stored;
+use super::{NAMESPACE, TABLE};
+use forebay_schemas::time::Micros;
+use iceberg::io::FileIO;
+
+/// What the table says of one record of the trusted topic.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lookup {
+    /// `forebay.trusted_events`.
+    pub table: String,
+    /// The current metadata file.
+    pub metadata: String,
+    /// Id of the trusted topic that the table is filled from: another than the log's means other records.
+    pub topic: String,
+    /// Offsets of the record's partition below this are in the table.
+    pub next: i64,
+    pub has_it: bool,
+    /// The oldest kept snapshot that has the record.
+    pub snapshot: Option<Snapshot>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    pub id: i64,
+    pub committed_at: Micros,
+    /// The record came with this snapshot or with an expired one before it.
+    pub or_before: bool,
+}
+
+/// Asks the table about the record of trusted partition `partition` at `offset`. `None`: there is no table, or nothing
+/// was committed to it. Works while the sink runs and on a stopped folder.
+pub async fn lookup(config: &Config, partition: i32, offset: i64) -> Result<Option<Lookup>, SinkError> {
+    let Some(mut catalogue) = Catalogue::look(&config.catalogue) else { return Ok(None) };
+    let location = catalogue.location().await;
+    catalogue.close().await;
+    let Some(location) = location? else { return Ok(None) };
+    let table = Stored::load(&FileIO::new_with_fs(), found(config, location)).await?;
+    let Some(offsets) = table.offsets()? else { return Ok(None) };
+    let has_it = offsets.covers(partition, offset);
+    Ok(Some(Lookup {
+        table: format!("{NAMESPACE}.{TABLE}"),
+        metadata: table.location.clone(),
+        topic: offsets.topic,
+        next: offsets.next.get(&partition).copied().unwrap_or(0),
+        has_it,
+        snapshot: if has_it { first_with(&table, partition, offset) } else { None },
+    }))
+}
+
+/// The metadata file, also when the whole folder was moved after its writer stopped.
+fn found(config: &Config, location: String) -> String {
+    let path = path_of(&location);
+    let Some(name) = path.file_name().filter(|_| !path.is_file()) else { return location };
+    let moved = config.warehouse.join(NAMESPACE).join(TABLE).join("metadata").join(name);
+    if moved.is_file() { moved.display().to_string() } else { location }
+}
+
+fn first_with(table: &Stored, partition: i32, offset: i64) -> Option<Snapshot> {
+    let mut first = None;
+    for snapshot in table.ancestry() {
+        // A snapshot of another writer says nothing of offsets.
+        let Some(summary) = snapshot.summary().additional_properties.get(PROPERTY) else { continue };
+        let or_before = snapshot.parent_snapshot_id().is_some();
+        if Offsets::parse(summary).is_ok_and(|offsets| offsets.covers(partition, offset)) {
+            let committed_at = Micros(snapshot.timestamp_ms() * 1_000);
+            first = Some(Snapshot { id: snapshot.snapshot_id(), committed_at, or_before });
+        } else {
+            return first.map(|first| Snapshot { or_before: false, ..first });
+        }
+    }
+    first
+}

@@ -1,0 +1,35 @@
+//! The Iceberg table `forebay.trusted_events`: a SQLite catalogue, a folder of Parquet files, offsets in each commit.
+//!
+//! Owns: the modules below, in the order in which a batch passes them. Does not own: reading the table (DuckDB,
+//! PyIceberg and others do). Invariant: a commit stands on exactly the offsets that its batch starts from, because
+//! the catalogue swaps the one metadata location that was read for the new one, or refuses.
+
+pub mod config;
+pub mod error;
+pub mod columns;
+pub mod offsets;
+pub mod catalogue;
+pub mod stored;
+pub mod rows;
+pub mod file;
+pub mod batch;
+pub mod redelivery;
+pub mod manifests;
+pub mod commit;
+pub mod expire;
+pub mod sweep;
+pub mod compact;
+pub mod hint;
+pub mod disk;
+pub mod metrics;
+pub mod sink;
+pub mod lookup;
+
+#[cfg(test)]
+mod tests;
+
+/// The catalogue's name, as PyIceberg's `SqlCatalog` is given it.
+pub const CATALOGUE: &str = "forebay";
+/// Namespace and name of the table.
+pub const NAMESPACE: &str = "forebay";
+pub const TABLE: &str = "trusted_events";

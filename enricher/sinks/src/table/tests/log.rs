@@ -1,0 +1,117 @@
+//! A log in memory, with what a test must do to a log: cut it, recreate its topics.
+
+use bytes::Bytes;
+use forebay_schemas::time::Micros;
+use forebay_schemas::topic::Topic;
+use forebay_schemas::wire::trusted::{self, Trusted};
+use forebay_stores::log::{Bounds, Committed, Entry, Lane, Log, LogError, Reader, Record, TopicPartition};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+#[derive(Clone)]
+pub struct FakeLog(Arc<Mutex<Inner>>);
+
+struct Inner {
+    topic: String,
+    input: String,
+    partitions: Vec<Partition>,
+}
+
+#[derive(Default)]
+struct Partition {
+    start: i64,
+    values: Vec<Bytes>,
+}
+
+impl FakeLog {
+    pub fn new(topic: &str, partitions: usize) -> FakeLog {
+        let partitions = (0..partitions).map(|_| Partition::default()).collect();
+        FakeLog(Arc::new(Mutex::new(Inner { topic: topic.into(), input: "harvested-1".into(), partitions })))
+    }
+    pub fn put(&self, partition: usize, event: &Trusted) {
+        self.0.lock().expect("lock").partitions[partition].values.push(trusted::encode(event).into());
+    }
+    pub fn put_raw(&self, partition: usize, value: &'static [u8]) {
+        self.0.lock().expect("lock").partitions[partition].values.push(Bytes::from_static(value));
+    }
+    /// Retention: records below `start` are gone.
+    pub fn forget(&self, partition: usize, start: i64) {
+        let partition = &mut self.0.lock().expect("lock").partitions[partition];
+        partition.values.drain(..usize::try_from(start - partition.start).expect("forwards"));
+        partition.start = start;
+    }
+    fn end(partition: &Partition) -> i64 {
+        partition.start + i64::try_from(partition.values.len()).expect("small")
+    }
+    fn index(at: TopicPartition) -> usize {
+        assert_eq!(at.topic, Topic::Trusted);
+        usize::try_from(at.partition).expect("a partition")
+    }
+}
+
+impl Log for FakeLog {
+    fn partitions(&self, _: Topic) -> i32 {
+        i32::try_from(self.0.lock().expect("lock").partitions.len()).expect("few")
+    }
+    fn topic_id(&self, topic: Topic) -> Result<String, LogError> {
+        let inner = self.0.lock().expect("lock");
+        Ok(if topic == Topic::Trusted { inner.topic.clone() } else { inner.input.clone() })
+    }
+    fn append(&self, _: Vec<(TopicPartition, Entry)>) -> Result<(), LogError> {
+        unreachable!("a sink appends nothing")
+    }
+    fn bounds(&self, at: TopicPartition) -> Result<Bounds, LogError> {
+        let partition = &self.0.lock().expect("lock").partitions[Self::index(at)];
+        Ok(Bounds { start: partition.start, end: Self::end(partition) })
+    }
+    fn reader(&self, at: TopicPartition, from: i64) -> Result<Box<dyn Reader>, LogError> {
+        let bounds = self.bounds(at)?;
+        if from < bounds.start || from > bounds.end {
+            return Err(LogError::OffsetOutOfRange { topic_partition: at, offset: from, bounds });
+        }
+        Ok(Box::new(FakeReader { log: self.clone(), partition: Self::index(at), next: from }))
+    }
+    fn lane(&self, _: &str) -> Result<Box<dyn Lane>, LogError> {
+        unreachable!("a sink opens no lane")
+    }
+    fn committed(&self, _: &str, _: TopicPartition) -> Result<Option<Committed>, LogError> {
+        unreachable!("a sink keeps its offsets elsewhere")
+    }
+    fn wait(&self, _: &[TopicPartition], wait: Duration) {
+        std::thread::sleep(wait.min(Duration::from_millis(5)));
+    }
+}
+
+struct FakeReader {
+    log: FakeLog,
+    partition: usize,
+    next: i64,
+}
+
+impl Reader for FakeReader {
+    fn read(&mut self, bytes_max: usize, records_max: usize) -> Result<Vec<Record>, LogError> {
+        let inner = self.log.0.lock().expect("lock");
+        let partition = &inner.partitions[self.partition];
+        let skip = usize::try_from(self.next - partition.start).expect("within the log");
+        let mut bytes = 0;
+        let mut records = Vec::new();
+        for value in partition.values.iter().skip(skip).take(records_max) {
+            if bytes > bytes_max {
+                break;
+            }
+            bytes += value.len();
+            records.push(Record {
+                offset: self.next,
+                timestamp: Micros(0),
+                key: Bytes::new(),
+                value: Some(value.clone()),
+                headers: Vec::new(),
+            });
+            self.next += 1;
+        }
+        Ok(records)
+    }
+    fn position(&self) -> i64 {
+        self.next
+    }
+}

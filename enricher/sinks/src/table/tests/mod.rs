@@ -1,0 +1,380 @@
+//! The table sink against a log in memory: what is in the table after crashes, races and recreated topics.
+
+mod log;
+
+use super::catalogue::Catalogue;
+use super::commit::Outcome;
+use super::config::Config;
+use super::error::{Refusal, SinkError};
+use super::lookup::lookup;
+use super::metrics::Metrics;
+use super::sink::{TableSink, Worker};
+use super::stored::Stored;
+use super::{disk, file, manifests};
+use arrow_array::cast::AsArray;
+use forebay_schemas::id::{EventId, RequestId};
+use forebay_schemas::limit;
+use forebay_schemas::time::Micros;
+use forebay_schemas::wire::trusted::{Campaign, Device, Geo, Page, Provenance, TimeOrigin, Trusted};
+use iceberg::io::FileIO;
+use log::FakeLog;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A trusted event with a value in every field.
+pub(super) fn trusted(partition: i32, offset: i64, event_id: &str) -> Trusted {
+    let text = |text: &str| Some(text.to_owned());
+    Trusted {
+        event_id: EventId::new(event_id).expect("an id"),
+        original_event_id: text("original"),
+        event_type: "page_viewed".into(),
+        schema_version: "1-0-0".into(),
+        event_time: Micros(1_796_021_309_348_001),
+        time_origin: TimeOrigin::Corrected,
+        received_at: Micros(1_796_021_310_000_000),
+        source: "default".into(),
+        user_id: text("k1.user"),
+        anonymous_id: text("k1.anonymous"),
+        session_id: text("k1.session"),
+        seq: Some(7),
+        session_index: Some(1),
+        page: Some(Page { url: text("https://x/"), path: text("/"), title: text("t"), referrer: text("r") }),
+        device: Some(Device {
+            kind: text("desktop"),
+            os: text("linux"),
+            browser: text("firefox"),
+            locale: text("en"),
+            timezone: text("UTC"),
+            screen_width: Some(1280),
+            screen_height: Some(720),
+            library: text("lib"),
+        }),
+        geo: Some(Geo { country: text("DE"), region: text("BE"), city: text("Berlin") }),
+        campaign: Some(Campaign { source: text("s"), medium: text("m"), name: text("n"), term: text("t"), content: text("c") }),
+        properties: r#"{"price":1.10}"#.into(),
+        entities: "{}".into(),
+        provenance: Provenance { request_id: RequestId(Uuid::from_u128(9)), partition, offset, pipeline: "p1".into() },
+    }
+}
+
+/// A table in a folder of its own, and the log it is filled from.
+struct World {
+    folder: tempfile::TempDir,
+    log: FakeLog,
+}
+
+impl World {
+    fn new() -> World {
+        World { folder: tempfile::tempdir().expect("folder"), log: FakeLog::new("trusted-1", 2) }
+    }
+    fn config(&self) -> Config {
+        Config {
+            warehouse: self.folder.path().join("warehouse"),
+            catalogue: self.folder.path().join("catalog.sqlite"),
+            commit_interval: "0s".parse().expect("a span"),
+            snapshot_age: "0s".parse().expect("a span"),
+            snapshots_kept: 3,
+            ..Config::default()
+        }
+    }
+    async fn worker(&self) -> Worker {
+        self.worker_with(self.config()).await.expect("opens")
+    }
+    async fn worker_with(&self, config: Config) -> Result<Worker, SinkError> {
+        let metrics = Metrics::new(&prometheus::Registry::new()).expect("metrics");
+        Worker::open(config, Arc::new(self.log.clone()), metrics, Arc::default()).await
+    }
+    fn put(&self, partition: i32, ids: std::ops::Range<i64>) {
+        for offset in ids {
+            let index = usize::try_from(partition).expect("a partition");
+            self.log.put(index, &trusted(partition, 10 * offset, &format!("e{partition}-{offset}")));
+        }
+    }
+    async fn stored(&self) -> Stored {
+        let location = Catalogue::look(&self.config().catalogue).expect("a catalogue").location().await.expect("read").expect("a table");
+        Stored::load(&FileIO::new_with_fs(), location).await.expect("loads")
+    }
+    /// The event ids in the table, sorted, as any reader would find them.
+    async fn ids(&self) -> Vec<String> {
+        let table = self.stored().await;
+        let schema = Arc::new(iceberg::arrow::schema_to_arrow_schema(table.metadata.current_schema()).expect("arrow"));
+        let mut ids = Vec::new();
+        for location in self.live(&table).await {
+            for batch in file::read(&disk::path_of(&location), schema.clone()).expect("opens") {
+                let batch = batch.expect("reads");
+                ids.extend(batch.column_by_name("event_id").expect("ids").as_string::<i32>().iter().flatten().map(str::to_owned));
+            }
+        }
+        ids.sort_unstable();
+        ids
+    }
+    async fn live(&self, table: &Stored) -> Vec<String> {
+        let mut files = Vec::new();
+        for manifest in manifests::of_table(table).expect("manifests") {
+            let entries = manifests::live(&manifest, &FileIO::new_with_fs()).await.expect("entries");
+            files.extend(entries.iter().map(|entry| entry.file_path().to_owned()));
+        }
+        files
+    }
+    fn files(&self, end: &str) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        visit(&self.folder.path().join("warehouse"), &mut files);
+        files.retain(|path| path.to_string_lossy().ends_with(end));
+        files
+    }
+}
+
+fn visit(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("folder").flatten() {
+        if entry.path().is_dir() { visit(&entry.path(), files) } else { files.push(entry.path()) }
+    }
+}
+
+fn ids(partition: i32, range: std::ops::Range<i64>) -> Vec<String> {
+    let mut ids: Vec<_> = range.map(|offset| format!("e{partition}-{offset}")).collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[tokio::test]
+async fn rows_and_offsets_enter_together_and_nothing_new_is_no_commit() {
+    let world = World::new();
+    world.put(0, 0..5);
+    let mut worker = world.worker().await;
+    worker.drain().await.expect("drains");
+    let first = world.stored().await;
+    worker.drain().await.expect("drains");
+    worker.turn().await.expect("turns");
+    assert_eq!(world.stored().await.location, first.location);
+    world.put(1, 0..3);
+    worker.drain().await.expect("drains");
+    assert_eq!(world.ids().await, [ids(0, 0..5), ids(1, 0..3)].concat());
+    let table = world.stored().await;
+    assert_eq!(table.offsets().expect("offsets").expect("some").next, [(0, 5), (1, 3)].into());
+    let summary = &table.metadata.current_snapshot().expect("snapshot").summary().additional_properties;
+    assert_eq!((summary["total-records"].as_str(), summary["added-records"].as_str()), ("8", "3"));
+    let hint = std::fs::read_to_string(table.folder().join("metadata/version-hint.text")).expect("hint");
+    assert!(table.location.ends_with(&format!("/{hint}.metadata.json")), "{hint}");
+}
+
+#[tokio::test]
+async fn once_each_however_a_crash_falls() {
+    let world = World::new();
+    world.put(0, 0..4);
+    world.worker().await.drain().await.expect("drains");
+
+    // Written, not committed: the process dies with files on disk that nobody names.
+    world.put(0, 4..7);
+    let mut worker = world.worker().await;
+    worker.pass().await.expect("reads");
+    let written = hand_over(&mut worker).finish().expect("writes");
+    drop(worker);
+    assert_eq!(world.files(".parquet").len(), 2);
+
+    // Committed, but neither hint nor offsets in memory: the next one reads the offsets from the table.
+    let mut worker = world.worker().await;
+    worker.pass().await.expect("reads");
+    let written_again = hand_over(&mut worker).finish().expect("writes");
+    let outcome = worker.committer().append(&written_again).await.expect("commits");
+    assert!(matches!(outcome, Outcome::Committed { .. }));
+    drop(worker);
+    let hint = world.stored().await.folder().join("metadata/version-hint.text");
+    let before = std::fs::read_to_string(&hint).expect("hint");
+    let mut worker = world.worker().await;
+    assert_ne!(std::fs::read_to_string(&hint).expect("hint"), before);
+
+    // The files of the first crash turn up late, in the hands of a process that was long gone.
+    let outcome = worker.committer().append(&written).await.expect("decides");
+    assert!(matches!(outcome, Outcome::Superseded { .. }));
+    worker.drain().await.expect("drains");
+    assert_eq!(world.ids().await, ids(0, 0..7));
+}
+
+fn hand_over(worker: &mut Worker) -> super::batch::Batch {
+    let empty = super::batch::Batch::new(worker.format.clone(), None, Default::default());
+    std::mem::replace(&mut worker.batch, empty)
+}
+
+#[tokio::test]
+async fn of_two_sinks_on_a_table_the_loser_appends_nothing() {
+    let world = World::new();
+    let mut one = world.worker().await;
+    let mut two = world.worker().await;
+    world.put(0, 0..10);
+    one.pass().await.expect("reads");
+    two.pass().await.expect("reads");
+    assert!(one.commit().await.expect("commits"));
+    assert!(!two.commit().await.expect("gives way"));
+    world.put(0, 10..20);
+    two.drain().await.expect("drains");
+    one.drain().await.expect("drains");
+    assert_eq!(world.ids().await, ids(0, 0..20));
+    // The loser's files are gone, and what it read again was nothing.
+    assert_eq!(world.files(".parquet").len(), world.live(&world.stored().await).await.len());
+}
+
+#[tokio::test]
+async fn a_commit_of_another_program_is_built_upon() {
+    let world = World::new();
+    let mut worker = world.worker().await;
+    world.put(0, 0..3);
+    worker.pass().await.expect("reads");
+    // Somebody sets a property, as PyIceberg would: the offsets still stand, so the batch goes on top.
+    let table = world.stored().await;
+    let builder = table.metadata.as_ref().clone().into_builder(Some(table.location.clone()));
+    let builder = builder.set_properties([("owner".to_owned(), "us".to_owned())].into()).expect("sets");
+    let io = FileIO::new_with_fs();
+    let other = super::stored::next(&io, &table, builder.build().expect("builds").metadata).await.expect("writes");
+    let mut catalogue = Catalogue::look(&world.config().catalogue).expect("a catalogue");
+    assert_eq!(catalogue.swap(&table.location, &other.location).await.expect("swaps"), super::catalogue::Swap::Done);
+    assert!(worker.commit().await.expect("commits"));
+    assert_eq!(world.ids().await, ids(0, 0..3));
+    assert_eq!(world.stored().await.metadata.properties()["owner"], "us");
+}
+
+#[tokio::test]
+async fn a_recreated_topic_is_refused_and_adopted_by_name() {
+    let mut world = World::new();
+    world.put(0, 0..4);
+    world.worker().await.drain().await.expect("drains");
+
+    // The log lost its tail: same topic, fewer records.
+    let full = std::mem::replace(&mut world.log, FakeLog::new("trusted-1", 2));
+    world.put(0, 0..2);
+    assert!(matches!(refusal(&world).await, Refusal::PastEnd { stored: 4, end: 2, .. }));
+
+    world.log = FakeLog::new("trusted-2", 2);
+    world.put(0, 0..6);
+    assert!(matches!(refusal(&world).await, Refusal::OtherTopic { .. }));
+    let adopting = Config { adopt_topic: Some("trusted-2".into()), ..world.config() };
+    world.worker_with(adopting).await.expect("adopts").drain().await.expect("drains");
+    // The four that the table had were recognised by where they came from.
+    assert_eq!(world.ids().await, ids(0, 0..6));
+
+    world.log = full;
+    assert!(matches!(refusal(&world).await, Refusal::OtherTopic { .. }));
+}
+
+async fn refusal(world: &World) -> Refusal {
+    match world.worker_with(world.config()).await.err().expect("refuses") {
+        SinkError::Refused(refusal) => refusal,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_table_whose_catalogue_is_lost_is_left_alone() {
+    let world = World::new();
+    world.worker().await;
+    std::fs::remove_file(world.config().catalogue).expect("removes");
+    assert!(matches!(refusal(&world).await, Refusal::Uncatalogued { .. }));
+}
+
+#[tokio::test]
+async fn records_that_retention_took_are_not_skipped_in_silence() {
+    let world = World::new();
+    world.put(0, 0..4);
+    world.worker().await.drain().await.expect("drains");
+    world.put(0, 4..9);
+    world.log.forget(0, 6);
+    assert!(matches!(refusal(&world).await, Refusal::BelowStart { stored: 4, start: 6, .. }));
+}
+
+#[tokio::test]
+async fn a_record_given_twice_is_kept_once() {
+    let world = World::new();
+    world.put(0, 0..4);
+    let mut worker = world.worker().await;
+    worker.drain().await.expect("drains");
+    // The same four and one more under new offsets; the one more even twice in a read.
+    world.put(0, 0..5);
+    world.put(0, 4..6);
+    // Another fact from the same place is none of them.
+    world.log.put(0, &trusted(0, 0, "other"));
+    worker.drain().await.expect("drains");
+    assert_eq!(world.ids().await, [ids(0, 0..6), vec!["other".into()]].concat());
+    assert_eq!(world.stored().await.offsets().expect("offsets").expect("some").next[&0], 12);
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_stops_the_sink() {
+    let world = World::new();
+    world.put(0, 0..1);
+    world.log.put_raw(0, b"\x00\x00\x00\x00\x09nonsense");
+    let error = world.worker().await.drain().await.expect_err("stops");
+    assert!(error.is_final());
+    assert!(error.to_string().starts_with("trusted partition 0, offset 1: avro: not a message"), "{error}");
+}
+
+#[tokio::test]
+async fn snapshots_expire_small_files_merge_and_nothing_unnamed_stays() {
+    let world = World::new();
+    let mut worker = world.worker().await;
+    let commits = i64::try_from(5 * limit::SINK_SMALL_FILES + 3).expect("few");
+    for n in 0..commits {
+        world.put(0, n..n + 1);
+        worker.drain().await.expect("drains");
+    }
+    let mut expected = ids(0, 0..commits);
+    expected.sort_unstable();
+    assert_eq!(world.ids().await, expected);
+    let table = world.stored().await;
+    assert_eq!(table.metadata.snapshots().len(), 3);
+    let live = world.live(&table).await.len();
+    assert!(live < limit::SINK_SMALL_FILES, "{live} files");
+    // The last two commits before the present one still have their files; of all others nothing is left.
+    assert!(world.files(".parquet").len() <= live + limit::SINK_SMALL_FILES, "{:?}", world.files(".parquet"));
+    let kept = super::expire::kept_manifests(&table).expect("manifests").len();
+    assert_eq!(world.files(".avro").len(), kept + 3);
+    assert_eq!(world.files(".metadata.json").len(), 21);
+
+    // What a crash leaves goes once it is old enough, and not before.
+    let orphan = table.folder().join("data/received_at_day=2026-11-30/left.parquet");
+    std::fs::write(&orphan, b"x").expect("writes");
+    let io = FileIO::new_with_fs();
+    assert_eq!(super::sweep::sweep(&table, &io, std::time::Duration::from_secs(60)).await.expect("sweeps"), 0);
+    assert_eq!(super::sweep::sweep(&table, &io, std::time::Duration::ZERO).await.expect("sweeps"), 1);
+    assert!(!orphan.exists());
+    assert_eq!(world.ids().await, expected);
+}
+
+#[tokio::test]
+async fn lookup_tells_what_is_covered_and_since_when() {
+    let world = World::new();
+    assert_eq!(lookup(&world.config(), 0, 0).await.expect("looks"), None);
+    let mut worker = world.worker().await;
+    assert_eq!(lookup(&world.config(), 0, 0).await.expect("looks"), None);
+    world.put(0, 0..2);
+    worker.drain().await.expect("drains");
+    let first = world.stored().await.metadata.current_snapshot_id().expect("snapshot");
+    world.put(0, 2..3);
+    worker.drain().await.expect("drains");
+    let second = world.stored().await.metadata.current_snapshot_id().expect("snapshot");
+    drop(worker);
+    let mut seen = Vec::new();
+    for offset in 0..4 {
+        let found = lookup(&world.config(), 0, offset).await.expect("looks").expect("a table");
+        assert_eq!((found.table.as_str(), found.topic.as_str(), found.next), ("forebay.trusted_events", "trusted-1", 3));
+        seen.push((found.has_it, found.snapshot.map(|s| (s.id, s.or_before))));
+    }
+    let (a, b) = (Some((first, false)), Some((second, false)));
+    assert_eq!(seen, [(true, a), (true, a), (true, b), (false, None)]);
+}
+
+#[tokio::test]
+async fn the_running_sink_starts_fills_and_stops() {
+    let world = World::new();
+    let registry = prometheus::Registry::new();
+    let sink = TableSink::start(world.config(), Arc::new(world.log.clone()), &registry).await.expect("starts");
+    assert_eq!((sink.ready(), sink.failed()), (Ok(()), None));
+    let folder = world.folder.path().canonicalize().expect("folder");
+    assert_eq!(sink.duckdb_line(), format!("SELECT * FROM iceberg_scan('{}/warehouse/forebay/trusted_events');", folder.display()));
+    world.put(0, 0..100);
+    world.put(1, 0..50);
+    sink.stop().await.expect("stops");
+    assert_eq!(world.ids().await, [ids(0, 0..100), ids(1, 0..50)].concat());
+    let metrics = registry.gather();
+    let lag = metrics.iter().find(|family| family.name() == "forebay_sink_lag_records").expect("lag");
+    assert_eq!(lag.get_metric()[0].get_gauge().get_value(), 0.0);
+}
