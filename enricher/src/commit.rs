@@ -1,0 +1,197 @@
+//! One transaction a commit, until its outcome is known, and only then the local state.
+//!
+//! Owns: the lane's producer, what to do when a commit is aborted, unknown or fenced, applying to the backends, flushing
+//! them. Does not own: what is committed (`task`), when (`lane`).
+//! Invariants: E4, outputs, deltas and offsets are in one transaction; E5, a backend gets a batch only after its commit
+//! is known; a commit of unknown outcome is settled by the `seq` that the log holds, never by guessing.
+
+use crate::error::LaneError;
+use crate::metrics::Metrics;
+use crate::state::{Backend, StateError, Stores};
+use crate::stop::Stop;
+use crate::task::Cut;
+use forebay_schemas::topic::Topic;
+use forebay_schemas::{failpoint, limit};
+use forebay_stores::log::{CommitError, Committed, Lane, Log, LogError, TopicPartition, Transaction};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub struct Committer {
+    pub id: String,
+    pub log: Arc<dyn Log>,
+    pub lane: Box<dyn Lane>,
+    pub tasks: BTreeMap<i32, Standing>,
+    pub stores: Arc<Stores>,
+    pub metrics: Metrics,
+    pub stop: Arc<Stop>,
+}
+
+/// A task as the committer knows it.
+pub struct Standing {
+    pub backend: Arc<dyn Backend>,
+    /// The `seq` that the log holds for this lane; `None` while it holds nothing.
+    pub committed: Option<i64>,
+    pub flushed_at: Instant,
+}
+
+/// What a commit of unknown outcome turned out to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Committed,
+    NotCommitted,
+}
+
+impl Committer {
+    /// Commits `cuts` and applies them. Returns them when both is done.
+    pub fn commit(&mut self, mut cuts: Vec<Cut>) -> Result<Vec<Cut>, LaneError> {
+        let transaction = transaction(&mut cuts);
+        let mut backoff = Backoff::default();
+        let began = Instant::now();
+        failpoint::pass("enrich.before_produce");
+        loop {
+            let result = self.lane.commit(transaction.clone());
+            self.metrics.commit(&result);
+            match result {
+                Ok(()) => break,
+                Err(CommitError::Aborted(why)) => {
+                    tracing::warn!(lane = self.id, why, "transaction aborted; the same buffers are committed again");
+                    if !backoff.wait(&self.stop) {
+                        return Err(LaneError::Stopped(why));
+                    }
+                }
+                Err(CommitError::Unknown(why)) => {
+                    tracing::warn!(lane = self.id, why, "outcome of a transaction unknown; asking the log");
+                    match self.resolve(&cuts)? {
+                        Outcome::Committed => break,
+                        Outcome::NotCommitted if !backoff.wait(&self.stop) => return Err(LaneError::Stopped(why)),
+                        Outcome::NotCommitted => {}
+                    }
+                }
+                Err(CommitError::Fenced(why)) => return Err(LaneError::Fenced(why)),
+            }
+        }
+        failpoint::pass("enrich.after_commit");
+        for cut in &cuts {
+            self.apply(cut).map_err(|error| self.state_error(cut.partition, error))?;
+        }
+        failpoint::pass("enrich.after_apply");
+        self.metrics.committed_in(began.elapsed());
+        self.flush_one()?;
+        Ok(cuts)
+    }
+
+    fn apply(&mut self, cut: &Cut) -> Result<(), StateError> {
+        let task = self.tasks.get_mut(&cut.partition).expect("a lane commits its own tasks");
+        task.committed = Some(cut.seq);
+        task.backend.apply(&cut.ops, &cut.meta)?;
+        cut.reclaim.as_ref().map_or(Ok(()), |ranges| task.backend.reclaim(ranges))
+    }
+
+    /// Opens the lane anew, which settles the transaction, and reads what is committed for every task of the lane: each
+    /// must stand where we left it or where this commit puts it, or somebody else was here.
+    fn resolve(&mut self, cuts: &[Cut]) -> Result<Outcome, LaneError> {
+        let (id, log) = (self.id.clone(), self.log.clone());
+        self.lane = self.insist(|_| log.lane(&id))?;
+        let mut outcome = None;
+        let partitions: Vec<i32> = self.tasks.keys().copied().collect();
+        for partition in partitions {
+            let found = self.insist(|this| this.lane.committed(input(partition)))?;
+            let found = found.map(|committed| seq_of(&committed)).transpose()?;
+            let stood = self.tasks[&partition].committed;
+            let cut = cuts.iter().find(|cut| cut.partition == partition);
+            let this = match cut {
+                Some(cut) if found == Some(cut.seq) => Some(Outcome::Committed),
+                Some(_) if found == stood => Some(Outcome::NotCommitted),
+                None if found == stood => None,
+                Some(_) | None => return Err(LaneError::Moved { task: partition, expected: stood, found }),
+            };
+            match (outcome, this) {
+                (Some(one), Some(other)) if one != other => return Err(LaneError::Torn { task: partition }),
+                (_, this) => outcome = this.or(outcome),
+            }
+        }
+        Ok(outcome.expect("a transaction has at least one task"))
+    }
+
+    /// Tries again for as long as the log does not answer; ends on anything that waiting cannot change.
+    fn insist<T>(&mut self, mut ask: impl FnMut(&mut Self) -> Result<T, LogError>) -> Result<T, LaneError> {
+        let mut backoff = Backoff::default();
+        loop {
+            match ask(self) {
+                Ok(answer) => return Ok(answer),
+                Err(LogError::Io(why)) => {
+                    tracing::warn!(lane = self.id, why, "the log does not answer");
+                    if !backoff.wait(&self.stop) {
+                        return Err(LaneError::Stopped(why));
+                    }
+                }
+                Err(other) => return Err(LaneError::from(other)),
+            }
+        }
+    }
+
+    /// Flushes the task whose turn it is, so that a restart has little to catch up on.
+    fn flush_one(&mut self) -> Result<(), LaneError> {
+        let due = Duration::from_millis(limit::STATE_FLUSH_MS);
+        let longest = self.tasks.iter_mut().min_by_key(|(_, task)| task.flushed_at).filter(|(_, task)| task.flushed_at.elapsed() >= due);
+        let Some((partition, task)) = longest else { return Ok(()) };
+        task.flushed_at = Instant::now();
+        let (partition, flushed) = (*partition, task.backend.flush());
+        flushed.map_err(|error| self.state_error(partition, error))
+    }
+
+    pub fn flush_all(&mut self) -> Result<(), LaneError> {
+        let flushed: Vec<_> = self.tasks.iter().map(|(partition, task)| (*partition, task.backend.flush())).collect();
+        flushed.into_iter().try_for_each(|(partition, flushed)| flushed.map_err(|error| self.state_error(partition, error)))
+    }
+
+    fn state_error(&self, task: i32, error: StateError) -> LaneError {
+        condemn_if_corrupt(&self.stores, task, &error);
+        LaneError::State { task, error }
+    }
+}
+
+/// A store whose reads or writes meet corruption is rebuilt at the next start.
+pub fn condemn_if_corrupt(stores: &Stores, task: i32, error: &StateError) {
+    match error {
+        StateError::Corrupt(_) => stores.condemn(task),
+        StateError::Format | StateError::UnknownUid(_) | StateError::Io(_) => {}
+    }
+}
+
+pub fn input(partition: i32) -> TopicPartition {
+    TopicPartition { topic: Topic::Harvested, partition }
+}
+
+/// The `seq` in a committed offset's metadata.
+pub fn seq_of(committed: &Committed) -> Result<i64, LaneError> {
+    field(&committed.metadata, "seq").ok_or_else(|| LaneError::Metadata(committed.metadata.clone()))
+}
+
+/// A number out of `name=number;…`.
+pub fn field(metadata: &str, name: &str) -> Option<i64> {
+    metadata.split(';').find_map(|field| field.split_once('=').filter(|(key, _)| *key == name)?.1.parse().ok())
+}
+
+/// Takes the outputs of all tasks; keys and values stay shared between the tries.
+fn transaction(cuts: &mut [Cut]) -> Transaction {
+    let outputs = cuts.iter_mut().flat_map(|cut| std::mem::take(&mut cut.outputs)).collect();
+    let offsets = cuts.iter().map(|cut| (input(cut.partition), cut.committed.clone())).collect();
+    Transaction { outputs, offsets }
+}
+
+/// Waits that double up to a bound.
+#[derive(Default)]
+pub struct Backoff {
+    tries: u32,
+}
+
+impl Backoff {
+    /// False when it is time to stop instead.
+    pub fn wait(&mut self, stop: &Stop) -> bool {
+        let wait = limit::LANE_BACKOFF_MS_MIN.saturating_mul(1 << self.tries.min(20)).min(limit::LANE_BACKOFF_MS_MAX);
+        self.tries += 1;
+        !stop.wait(Duration::from_millis(wait))
+    }
+}

@@ -1,0 +1,340 @@
+//! A lane: a fixed set of partitions, one thread that steps through their records, one that commits.
+//!
+//! Owns: reading in turn, when a batch is full or due, the next batch while the last is being committed, stopping.
+//! Does not own: what a record means (`task`), how a commit ends (`commit`), where a task begins (`recovery`).
+//! Invariants: at most one batch is being committed and one filled; what is read for a batch is bounded by
+//! `limit::COMMIT_*`; a lane that cannot go on stops and says why, and nothing it had not committed is lost.
+
+use crate::commit::{Backoff, Committer, Standing, condemn_if_corrupt, input};
+use crate::error::LaneError;
+use crate::metrics::{Metrics, TaskMetrics};
+use crate::progress::NEVER;
+use crate::recovery::Recovery;
+use crate::state::Stores;
+use crate::status::Status;
+use crate::stop::Stop;
+use crate::task::{Cut, Rules, Task};
+use forebay_schemas::limit;
+use forebay_stores::log::{Lane as Producer, Log, LogError, Reader, TopicPartition};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long an idle lane sleeps before it looks whether it should stop.
+const IDLE_WAIT: Duration = Duration::from_millis(200);
+const GAUGES_EVERY: Duration = Duration::from_secs(1);
+
+/// What a lane is made from.
+#[derive(Clone)]
+pub struct Plan {
+    pub id: String,
+    pub partitions: Vec<i32>,
+    pub commit_interval: Duration,
+    pub state_bytes_max: u64,
+    /// How long recovery waits for deltas that the log must still show.
+    pub patience: Duration,
+    pub rules: Arc<Rules>,
+    pub log: Arc<dyn Log>,
+    pub stores: Arc<Stores>,
+    pub metrics: Metrics,
+    pub status: Arc<Status>,
+    pub stop: Arc<Stop>,
+}
+
+/// Recovers the lane's tasks and runs them until it is time to stop. The thread's whole life.
+pub fn run(plan: &Plan) -> Result<(), LaneError> {
+    let (tasks, committer) = recover(plan)?;
+    plan.status.running();
+    thread::scope(|scope| {
+        let (to_commit, cuts) = sync_channel(1);
+        let (settled, from_commit) = sync_channel(1);
+        thread::Builder::new()
+            .name(format!("commit-{}", plan.id))
+            .spawn_scoped(scope, move || commit_thread(committer, cuts, settled))
+            .map_err(|error| LaneError::Log(LogError::Io(format!("thread: {error}"))))?;
+        let mut lane = Lane::new(plan, tasks, to_commit, from_commit)?;
+        lane.run()
+    })
+}
+
+/// Fences the lane, then brings each of its tasks to where the log says it is.
+pub fn recover(plan: &Plan) -> Result<(Vec<Task>, Committer), LaneError> {
+    let mut producer = open_producer(plan)?;
+    let options = plan.rules.pipeline.options();
+    let recovery = Recovery {
+        log: &*plan.log,
+        stores: &plan.stores,
+        origin: &plan.rules.origin,
+        dedup_ttl_micros: options.dedup_ttl_micros,
+        refresh_after_micros: plan.rules.refresh_after_micros,
+        patience: plan.patience,
+        stop: &plan.stop,
+        report: &|reached, target| plan.status.recovering(reached, target),
+    };
+    let mut tasks = Vec::new();
+    let mut standings = BTreeMap::new();
+    for &partition in &plan.partitions {
+        let committed = producer.committed(input(partition))?;
+        let recovered = recovery.task(partition, committed.as_ref()).map_err(|error| LaneError::Recovery { task: partition, error })?;
+        let committed = committed.as_ref().map(crate::commit::seq_of).transpose()?;
+        standings.insert(partition, Standing { backend: recovered.backend.clone(), committed, flushed_at: Instant::now() });
+        let task = Task::new(partition, plan.rules.clone(), recovered.backend, recovered.seq, recovered.offset);
+        let task = task.map_err(|error| state_error(plan, partition, error))?;
+        let everything = task.totals().everything();
+        plan.metrics.add(&everything);
+        plan.status.committed(partition, recovered.offset, everything);
+        tasks.push(task);
+    }
+    let committer = Committer {
+        id: plan.id.clone(),
+        log: plan.log.clone(),
+        lane: producer,
+        tasks: standings,
+        stores: plan.stores.clone(),
+        metrics: plan.metrics.clone(),
+        stop: plan.stop.clone(),
+    };
+    Ok((tasks, committer))
+}
+
+fn open_producer(plan: &Plan) -> Result<Box<dyn Producer>, LaneError> {
+    let mut backoff = Backoff::default();
+    loop {
+        match plan.log.lane(&plan.id) {
+            Ok(producer) => return Ok(producer),
+            Err(LogError::Io(why)) => {
+                plan.status.note(Some(format!("the log does not answer: {why}")));
+                if !backoff.wait(&plan.stop) {
+                    return Err(LaneError::Stopped(why));
+                }
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+}
+
+fn commit_thread(mut committer: Committer, cuts: Receiver<Vec<Cut>>, settled: SyncSender<Result<Vec<Cut>, LaneError>>) {
+    while let Ok(cuts) = cuts.recv() {
+        let result = committer.commit(cuts);
+        let failed = result.is_err();
+        if settled.send(result).is_err() || failed {
+            return;
+        }
+    }
+    // The lane has stopped and everything is settled: leave nothing to catch up on.
+    if let Err(error) = committer.flush_all() {
+        tracing::warn!(lane = committer.id, %error, "state is not flushed; the next start applies more deltas");
+    }
+}
+
+fn state_error(plan: &Plan, task: i32, error: crate::state::StateError) -> LaneError {
+    condemn_if_corrupt(&plan.stores, task, &error);
+    LaneError::State { task, error }
+}
+
+struct Lane<'a> {
+    plan: &'a Plan,
+    seats: Vec<Seat>,
+    /// Whose turn it is to be read first.
+    turn: usize,
+    to_commit: SyncSender<Vec<Cut>>,
+    from_commit: Receiver<Result<Vec<Cut>, LaneError>>,
+    in_flight: bool,
+    /// Since when a record waits to be committed.
+    waiting_since: Option<Instant>,
+    gauges_at: Option<Instant>,
+    state_full: bool,
+    backoff: Backoff,
+}
+
+/// A task and how it is read.
+struct Seat {
+    task: Task,
+    reader: Box<dyn Reader>,
+    metrics: TaskMetrics,
+    committed_at: Instant,
+}
+
+impl<'a> Lane<'a> {
+    fn new(
+        plan: &'a Plan,
+        tasks: Vec<Task>,
+        to_commit: SyncSender<Vec<Cut>>,
+        from_commit: Receiver<Result<Vec<Cut>, LaneError>>,
+    ) -> Result<Lane<'a>, LaneError> {
+        let mut seats = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            let reader = plan.log.reader(task.input(), task.next_offset())?;
+            seats.push(Seat { reader, metrics: plan.metrics.task(task.partition()), task, committed_at: Instant::now() });
+        }
+        Ok(Lane {
+            plan,
+            seats,
+            turn: 0,
+            to_commit,
+            from_commit,
+            in_flight: false,
+            waiting_since: None,
+            gauges_at: None,
+            state_full: false,
+            backoff: Backoff::default(),
+        })
+    }
+
+    fn run(&mut self) -> Result<(), LaneError> {
+        loop {
+            self.settle(false)?;
+            if self.plan.stop.is_set() {
+                break;
+            }
+            self.gauges();
+            let read = if self.state_full { 0 } else { self.read_round()? };
+            if self.due() {
+                self.commit()?;
+            } else if read == 0 {
+                self.plan.log.wait_past(&self.positions(), self.patience());
+            }
+        }
+        self.settle(true)?;
+        if self.seats.iter().any(|seat| seat.task.pending().events > 0) {
+            self.commit()?;
+            self.settle(true)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a piece of each task, beginning with another one each time, while the batch has room.
+    fn read_round(&mut self) -> Result<usize, LaneError> {
+        let mut read = 0;
+        self.turn = (self.turn + 1) % self.seats.len().max(1);
+        for n in 0..self.seats.len() {
+            if self.is_full() {
+                break;
+            }
+            let place = (self.turn + n) % self.seats.len();
+            let seat = &mut self.seats[place];
+            let records = match seat.reader.read(limit::LANE_READ_BYTES, limit::LANE_READ_RECORDS) {
+                Ok(records) => records,
+                Err(LogError::Io(why)) => {
+                    tracing::warn!(task = seat.task.partition(), why, "cannot read the log; trying again");
+                    self.plan.status.note(Some(format!("cannot read the log: {why}")));
+                    self.backoff.wait(&self.plan.stop);
+                    return Ok(read);
+                }
+                Err(other) => return Err(other.into()),
+            };
+            read += records.len();
+            let before = seat.task.pending().events;
+            seat.task.take(records).map_err(|error| state_error(self.plan, self.seats[place].task.partition(), error))?;
+            if self.seats[place].task.pending().events > before {
+                self.waiting_since.get_or_insert_with(Instant::now);
+            }
+        }
+        self.backoff = Backoff::default();
+        Ok(read)
+    }
+
+    fn is_full(&self) -> bool {
+        let sum = |of: fn(&Task) -> usize| self.seats.iter().map(|seat| of(&seat.task)).sum::<usize>();
+        sum(|task| task.pending().bytes) >= limit::COMMIT_BYTES || sum(|task| task.pending().records) >= limit::COMMIT_RECORDS
+    }
+
+    fn due(&self) -> bool {
+        self.is_full()
+            || self.waiting_since.is_some_and(|since| since.elapsed() >= self.plan.commit_interval)
+            || self.seats.iter().any(|seat| seat.idle_due())
+    }
+
+    /// Hands the batch to the committing thread, after the one before is settled.
+    fn commit(&mut self) -> Result<(), LaneError> {
+        self.settle(true)?;
+        let mut cuts = Vec::new();
+        for seat in &mut self.seats {
+            if seat.task.pending().events > 0 || seat.idle_due() {
+                cuts.push(seat.task.cut());
+                seat.committed_at = Instant::now();
+            }
+        }
+        self.waiting_since = None;
+        if cuts.is_empty() {
+            return Ok(());
+        }
+        self.in_flight = true;
+        self.to_commit.send(cuts).map_err(|_| LaneError::Panicked)
+    }
+
+    /// Takes in the commit in flight if it is through; waits for it when `wait`.
+    fn settle(&mut self, wait: bool) -> Result<(), LaneError> {
+        if !self.in_flight {
+            return Ok(());
+        }
+        let result = if wait {
+            self.from_commit.recv().map_err(|_| LaneError::Panicked)?
+        } else {
+            match self.from_commit.try_recv() {
+                Ok(result) => result,
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => return Err(LaneError::Panicked),
+            }
+        };
+        self.in_flight = false;
+        for cut in result? {
+            self.plan.metrics.add(&cut.changes);
+            self.plan.status.committed(cut.partition, cut.committed.offset, cut.changes);
+            let seat = self.seats.iter_mut().find(|seat| seat.task.partition() == cut.partition);
+            seat.expect("a lane commits its own tasks").task.settled();
+        }
+        Ok(())
+    }
+
+    fn positions(&self) -> Vec<(TopicPartition, i64)> {
+        self.seats.iter().map(|seat| (seat.task.input(), seat.reader.position())).collect()
+    }
+
+    /// How long to sleep when there is nothing to read.
+    fn patience(&self) -> Duration {
+        let left = self.waiting_since.map(|since| self.plan.commit_interval.saturating_sub(since.elapsed()));
+        if self.state_full {
+            self.plan.stop.wait(IDLE_WAIT);
+        }
+        left.unwrap_or(IDLE_WAIT).min(IDLE_WAIT)
+    }
+
+    fn gauges(&mut self) {
+        if self.gauges_at.is_some_and(|at| at.elapsed() < GAUGES_EVERY) {
+            return;
+        }
+        self.gauges_at = Some(Instant::now());
+        let mut bytes_all = 0;
+        for seat in &self.seats {
+            let progress = seat.task.progress();
+            if let Ok(bounds) = self.plan.log.bounds(seat.task.input()) {
+                seat.metrics.lag_records.set(bounds.end.saturating_sub(seat.task.next_offset()).max(0));
+            }
+            let behind = progress.watermark.map_or(0, |watermark| progress.clock.0.saturating_sub(watermark.0).max(0));
+            seat.metrics.watermark_lag_seconds.set(behind as f64 / 1e6);
+            let bytes = seat.task.backend().bytes();
+            bytes_all += bytes;
+            seat.metrics.state_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+            seat.metrics.clock_held.set(progress.held as i64);
+            seat.metrics.gateways_retired.set(progress.retired as i64);
+        }
+        let full = bytes_all > self.plan.state_bytes_max;
+        if full != self.state_full {
+            tracing::warn!(lane = self.plan.id, full, bytes_all, "state crossed enricher.state.max_bytes");
+        }
+        self.state_full = full;
+        self.plan.status.note(full.then(|| format!("state holds {bytes_all} bytes, over enricher.state.max_bytes; nothing is read")));
+    }
+}
+
+impl Seat {
+    /// Ticks alone are committed now and then, and so is nothing at all: offsets of idle groups expire (H40).
+    fn idle_due(&self) -> bool {
+        let waited = self.committed_at.elapsed();
+        let ticked = self.task.pending().records > 0 && self.task.progress().clock > NEVER;
+        (ticked && waited >= Duration::from_millis(limit::TICKS_COMMIT_MS)) || waited >= Duration::from_millis(limit::IDLE_COMMIT_MS)
+    }
+}

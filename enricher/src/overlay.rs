@@ -1,0 +1,118 @@
+//! The writes of a task that are not yet known to be committed, over its backend: reads look here first.
+//!
+//! Owns: three layers, newest first: the record in work, the batch being filled, the batch being committed. The batch
+//! *is* the delta: what is cut off here is what the log gets and what the backend applies.
+//! Does not own: when to cut and when a commit is known (`lane`), ranges reclaimed in the backend (`seen`).
+//! Invariants: a record's writes reach the batch together or not at all; absolute puts and deletes only.
+
+use crate::state::{Backend, StateError};
+use forebay_schemas::wire::delta::Op;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub struct Overlay {
+    record: Vec<Op>,
+    batch: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    in_flight: Option<Arc<Vec<Op>>>,
+    backend: Arc<dyn Backend>,
+}
+
+impl Overlay {
+    pub fn new(backend: Arc<dyn Backend>) -> Overlay {
+        Overlay { record: Vec::new(), batch: BTreeMap::new(), in_flight: None, backend }
+    }
+
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.record.push(Op { key, value: Some(value) });
+    }
+
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
+        if let Some(op) = self.record.iter().rev().find(|op| op.key == key) {
+            return Ok(op.value.clone());
+        }
+        match self.pending(key) {
+            Some(value) => Ok(value.map(<[u8]>::to_vec)),
+            None => self.backend.get(key),
+        }
+    }
+
+    /// What the whole records before this one have written and the backend does not have yet: `Some(None)` is a delete.
+    pub fn pending(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+        if let Some(value) = self.batch.get(key) {
+            return Some(value.as_deref());
+        }
+        let ops = self.in_flight.as_deref()?;
+        let at = ops.binary_search_by(|op| op.key.as_slice().cmp(key)).ok()?;
+        Some(ops[at].value.as_deref())
+    }
+
+    /// The record is done: its writes join the batch.
+    pub fn keep_record(&mut self) {
+        for op in self.record.drain(..) {
+            self.batch.insert(op.key, op.value);
+        }
+    }
+
+    /// The record failed: its writes never were.
+    pub fn drop_record(&mut self) {
+        self.record.clear();
+    }
+
+    /// Ends the batch and hands it out in key order. `in_flight` gives it back for reads.
+    pub fn cut(&mut self) -> Vec<Op> {
+        debug_assert!(self.record.is_empty(), "a batch is cut between records");
+        assert!(self.in_flight.is_none(), "one batch is committed at a time");
+        std::mem::take(&mut self.batch).into_iter().map(|(key, value)| Op { key, value }).collect()
+    }
+
+    pub fn in_flight(&mut self, ops: Arc<Vec<Op>>) {
+        self.in_flight = Some(ops);
+    }
+
+    /// The backend has the batch that was in flight.
+    pub fn settled(&mut self) {
+        self.in_flight = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Kind, Meta, Origin, Stores};
+
+    #[test]
+    fn the_newest_layer_answers_and_a_dropped_record_never_was() {
+        let backend = Stores::new(Kind::Memory, std::path::Path::new(""), 1).open(0).expect("memory");
+        let put = |key: &str, value: &str| Op { key: key.into(), value: Some(value.into()) };
+        let origin = Origin { harvested: "h".into(), delta: "d".into(), partitions: 1 };
+        backend.apply(&[put("a", "0"), put("b", "0"), put("c", "0"), put("d", "0")], &Meta { seq: 1, offset: 1, origin }).expect("memory");
+        let mut overlay = Overlay::new(backend);
+        let shown = |overlay: &Overlay| {
+            let read = |key: &str| overlay.get(key.as_bytes()).expect("memory").map_or("-".into(), |v| String::from_utf8(v).expect("text"));
+            ["a", "b", "c", "d"].map(read).concat()
+        };
+        overlay.put(b"b".to_vec(), b"1".to_vec());
+        overlay.put(b"c".to_vec(), b"1".to_vec());
+        overlay.keep_record();
+        assert_eq!(shown(&overlay), "0110");
+        let ops = Arc::new(overlay.cut());
+        overlay.in_flight(ops.clone());
+        assert_eq!(shown(&overlay), "0110");
+        overlay.put(b"c".to_vec(), b"2".to_vec());
+        assert_eq!(shown(&overlay), "0120");
+        overlay.drop_record();
+        assert_eq!(shown(&overlay), "0110");
+        overlay.put(b"d".to_vec(), b"3".to_vec());
+        overlay.put(b"d".to_vec(), b"4".to_vec());
+        overlay.keep_record();
+        assert_eq!(shown(&overlay), "0114");
+        overlay.settled();
+        assert_eq!(shown(&overlay), "0004");
+        assert_eq!(overlay.cut(), [put("d", "4")]);
+        assert_eq!(*ops, [put("b", "1"), put("c", "1")]);
+    }
+}

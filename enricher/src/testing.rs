@@ -1,0 +1,335 @@
+//! For tests: a log in memory that fails on demand, and events to put on it.
+
+use crate::config::Config;
+use crate::keys;
+use crate::progress;
+use crate::state::Origin;
+use crate::task::{Admit, Rules};
+use bytes::Bytes;
+use forebay_enricher_core::{Admitted, Collision, Options, Pipeline, Reject};
+use forebay_schemas::catalog::Catalog;
+use forebay_schemas::dialect::Dialect;
+use forebay_schemas::id::{EventId, IdOrigin, RequestId};
+use forebay_schemas::time::Micros;
+use forebay_schemas::topic::{PUBLISHED_THROUGH, Topic};
+use forebay_schemas::wire::harvested::{self, Content, Harvested};
+use forebay_stores::log::{
+    Bounds, CommitError, Committed, Entry, Lane, Log, LogError, Reader, Record, TopicPartition, Transaction,
+};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How the next commit ends instead of well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    Abort,
+    UnknownApplied,
+    UnknownNotApplied,
+    /// Another process took the lane. The commit did not happen.
+    Fence,
+    /// The process dies before, or after, the commit is on the log. Told as a fence, which ends the lane.
+    DieBefore,
+    DieAfter,
+}
+
+#[derive(Clone)]
+pub struct FakeLog(Arc<Shared>);
+
+struct Shared {
+    inner: Mutex<Inner>,
+    appended: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    partitions: i32,
+    generation: u32,
+    now: Micros,
+    topics: BTreeMap<TopicPartition, Partition>,
+    committed: BTreeMap<(String, TopicPartition), Committed>,
+    epochs: BTreeMap<String, u64>,
+    faults: VecDeque<Fault>,
+}
+
+#[derive(Default)]
+struct Partition {
+    records: Vec<Record>,
+    start: i64,
+    end: i64,
+}
+
+impl FakeLog {
+    pub fn new(partitions: i32) -> FakeLog {
+        let inner = Inner { partitions, now: START, ..Inner::default() };
+        FakeLog(Arc::new(Shared { inner: Mutex::new(inner), appended: Condvar::new() }))
+    }
+    pub fn now(&self) -> Micros {
+        self.0.inner.lock().now
+    }
+    pub fn pass(&self, time: Duration) {
+        let mut inner = self.0.inner.lock();
+        inner.now = inner.now.saturating_add_micros(time.as_micros() as i64);
+    }
+    pub fn fault(&self, fault: Fault) {
+        self.0.inner.lock().faults.push_back(fault);
+    }
+    /// The topics are others from now on, with nothing in them.
+    pub fn recreate(&self) {
+        let mut inner = self.0.inner.lock();
+        inner.generation += 1;
+        inner.topics.clear();
+        inner.committed.clear();
+    }
+    /// What a group without members loses (H40).
+    pub fn forget_offsets(&self) {
+        self.0.inner.lock().committed.clear();
+    }
+    pub fn set_committed(&self, lane: &str, at: TopicPartition, committed: Committed) {
+        self.0.inner.lock().committed.insert((lane.to_owned(), at), committed);
+    }
+    /// Retention: `at` begins at `start`.
+    pub fn drop_before(&self, at: TopicPartition, start: i64) {
+        let mut inner = self.0.inner.lock();
+        let partition = inner.topics.entry(at).or_default();
+        partition.start = start;
+        partition.records.retain(|record| record.offset >= start);
+    }
+    pub fn remove(&self, at: TopicPartition, offset: i64) {
+        self.0.inner.lock().topics.entry(at).or_default().records.retain(|record| record.offset != offset);
+    }
+    pub fn records(&self, topic: Topic, partition: i32) -> Vec<Record> {
+        let inner = self.0.inner.lock();
+        inner.topics.get(&TopicPartition { topic, partition }).map(|partition| partition.records.clone()).unwrap_or_default()
+    }
+}
+
+impl Inner {
+    fn append(&mut self, entries: Vec<(TopicPartition, Entry)>) {
+        let timestamp = self.now;
+        for (at, Entry { key, value, headers }) in entries {
+            let partition = self.topics.entry(at).or_default();
+            partition.records.push(Record { offset: partition.end, timestamp, key, value, headers });
+            partition.end += 1;
+        }
+    }
+    /// Outputs and offsets, and the marker by which Kafka makes them visible: an offset without a record.
+    fn apply(&mut self, id: &str, transaction: Transaction) {
+        let mut touched: Vec<TopicPartition> = transaction.outputs.iter().map(|(at, _)| *at).collect();
+        self.append(transaction.outputs);
+        touched.sort_unstable();
+        touched.dedup();
+        for at in touched {
+            self.topics.entry(at).or_default().end += 1;
+        }
+        for (at, committed) in transaction.offsets {
+            self.committed.insert((id.to_owned(), at), committed);
+        }
+    }
+}
+
+impl Log for FakeLog {
+    fn partitions(&self, _: Topic) -> i32 {
+        self.0.inner.lock().partitions
+    }
+    fn topic_id(&self, topic: Topic) -> Result<String, LogError> {
+        Ok(format!("{}-{}", topic.word(), self.0.inner.lock().generation))
+    }
+    fn append(&self, entries: Vec<(TopicPartition, Entry)>) -> Result<(), LogError> {
+        self.0.inner.lock().append(entries);
+        self.0.appended.notify_all();
+        Ok(())
+    }
+    fn bounds(&self, at: TopicPartition) -> Result<Bounds, LogError> {
+        let inner = self.0.inner.lock();
+        Ok(inner.topics.get(&at).map_or(Bounds { start: 0, end: 0 }, |partition| Bounds { start: partition.start, end: partition.end }))
+    }
+    fn reader(&self, at: TopicPartition, from: i64) -> Result<Box<dyn Reader>, LogError> {
+        let bounds = self.bounds(at)?;
+        if from < bounds.start || from > bounds.end {
+            return Err(LogError::OffsetOutOfRange { topic_partition: at, offset: from, bounds });
+        }
+        Ok(Box::new(FakeReader { log: self.clone(), at, position: from }))
+    }
+    fn lane(&self, id: &str) -> Result<Box<dyn Lane>, LogError> {
+        let mut inner = self.0.inner.lock();
+        let epoch = inner.epochs.entry(id.to_owned()).or_default();
+        *epoch += 1;
+        Ok(Box::new(FakeLane { log: self.clone(), id: id.to_owned(), epoch: *epoch }))
+    }
+    fn committed(&self, id: &str, at: TopicPartition) -> Result<Option<Committed>, LogError> {
+        Ok(self.0.inner.lock().committed.get(&(id.to_owned(), at)).cloned())
+    }
+    fn wait(&self, _: &[TopicPartition], wait: Duration) {
+        self.0.appended.wait_for(&mut self.0.inner.lock(), wait);
+    }
+}
+
+struct FakeReader {
+    log: FakeLog,
+    at: TopicPartition,
+    position: i64,
+}
+
+impl Reader for FakeReader {
+    fn read(&mut self, bytes_max: usize, records_max: usize) -> Result<Vec<Record>, LogError> {
+        let bounds = self.log.bounds(self.at)?;
+        if self.position < bounds.start {
+            return Err(LogError::OffsetOutOfRange { topic_partition: self.at, offset: self.position, bounds });
+        }
+        let inner = self.log.0.inner.lock();
+        let Some(partition) = inner.topics.get(&self.at) else { return Ok(Vec::new()) };
+        let first = partition.records.partition_point(|record| record.offset < self.position);
+        let mut bytes = 0;
+        let more = partition.records[first..].iter().take(records_max).take_while(|record| {
+            let before = bytes;
+            bytes += record.value.as_ref().map_or(0, Bytes::len);
+            before == 0 || before < bytes_max
+        });
+        let records: Vec<Record> = more.cloned().collect();
+        self.position = records.last().map_or(self.position, |last| last.offset + 1);
+        Ok(records)
+    }
+    fn position(&self) -> i64 {
+        self.position
+    }
+}
+
+struct FakeLane {
+    log: FakeLog,
+    id: String,
+    epoch: u64,
+}
+
+impl Lane for FakeLane {
+    fn committed(&mut self, at: TopicPartition) -> Result<Option<Committed>, LogError> {
+        self.log.committed(&self.id, at)
+    }
+    fn commit(&mut self, transaction: Transaction) -> Result<(), CommitError> {
+        let mut inner = self.log.0.inner.lock();
+        let told = |what: &str| what.to_owned();
+        if inner.epochs.get(&self.id) != Some(&self.epoch) {
+            return Err(CommitError::Fenced(told("an older epoch")));
+        }
+        let fault = inner.faults.pop_front();
+        match fault {
+            None | Some(Fault::UnknownApplied | Fault::DieAfter) => inner.apply(&self.id, transaction),
+            Some(Fault::Abort | Fault::UnknownNotApplied | Fault::Fence | Fault::DieBefore) => {}
+        }
+        self.log.0.appended.notify_all();
+        match fault {
+            None => Ok(()),
+            Some(Fault::Abort) => Err(CommitError::Aborted(told("on demand"))),
+            Some(Fault::UnknownApplied | Fault::UnknownNotApplied) => Err(CommitError::Unknown(told("on demand"))),
+            Some(Fault::Fence | Fault::DieBefore | Fault::DieAfter) => Err(CommitError::Fenced(told("on demand"))),
+        }
+    }
+}
+
+/// 2026-11-30T00:00:00Z.
+pub const START: Micros = Micros(1_795_996_800_000_000);
+pub const SOURCE: &str = "web";
+
+/// What the tests say of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// A fact; another number is another fact.
+    Fact(u32),
+    /// A fact with a field that nobody classified.
+    Odd(u32),
+    /// No JSON.
+    Broken,
+    /// Something that makes the stages panic.
+    Poison,
+    /// Not even a harvested record.
+    Foreign,
+}
+
+pub fn event_id(n: u32) -> String {
+    format!("e{n}")
+}
+
+pub fn harvested(id: u32, body: Body, received_at: Micros) -> Harvested {
+    let payload = match body {
+        Body::Fact(n) => native(id, n, ""),
+        Body::Odd(n) => native(id, n, r#","odd key":"x""#),
+        Body::Broken | Body::Foreign => "not json".to_owned(),
+        Body::Poison => native(id, 0, "") + POISON,
+    };
+    Harvested {
+        event_id: EventId::new(event_id(id)).expect("short"),
+        id_origin: IdOrigin::Client,
+        request_id: RequestId(Uuid::from_u128(7)),
+        index: 0,
+        gateway: "g".to_owned(),
+        source: SOURCE.to_owned(),
+        dialect: Dialect::Native,
+        received_at,
+        sent_at: None,
+        client_ip: None,
+        user_agent: None,
+        headers: Vec::new(),
+        content: Content::Json,
+        envelope: None,
+        payload: payload.into(),
+        full_length: None,
+    }
+}
+
+fn native(id: u32, n: u32, more: &str) -> String {
+    format!(r#"{{"event_id":"e{id}","event_type":"product_viewed","anonymous_id":"a","properties":{{"quantity":{n}{more}}}}}"#)
+}
+
+const POISON: &str = " ";
+
+pub fn event(partition: i32, id: u32, body: Body, received_at: Micros) -> (TopicPartition, Entry) {
+    let value = match body {
+        Body::Foreign => Bytes::from_static(b"\x01foreign"),
+        Body::Fact(_) | Body::Odd(_) | Body::Broken | Body::Poison => harvested::encode(&harvested(id, body, received_at)).into(),
+    };
+    (TopicPartition { topic: Topic::Harvested, partition }, Entry { key: Bytes::from_static(b"a"), value: Some(value), headers: Vec::new() })
+}
+
+pub fn tick(partition: i32, gateway: &str, through: Micros) -> (TopicPartition, Entry) {
+    let headers = vec![(PUBLISHED_THROUGH.to_owned(), Bytes::from(through.0.to_string()))];
+    let entry = Entry { key: Bytes::copy_from_slice(gateway.as_bytes()), value: None, headers };
+    (TopicPartition { topic: Topic::Harvested, partition }, entry)
+}
+
+/// The real pipeline, with a defect for poisoned events.
+struct Brittle(Arc<Pipeline>);
+
+impl Admit for Brittle {
+    fn admit(&self, event: &Harvested) -> Result<Admitted, Reject> {
+        assert!(!event.payload.ends_with(POISON.as_bytes()), "poison");
+        self.0.admit(event)
+    }
+}
+
+pub fn pipeline(ttl: Duration, collision: Collision) -> Arc<Pipeline> {
+    let dir = tempfile::tempdir().expect("a folder");
+    let keys = keys::load(&keys::ensure(dir.path()).expect("made"), BTreeMap::new()).expect("usable");
+    let options = Options { dedup_ttl_micros: ttl.as_micros() as i64, collision, ..Options::default() };
+    Arc::new(Pipeline::new(Arc::new(Catalog::builtin()), options, keys).expect("the built-in catalogue compiles"))
+}
+
+pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration) -> Arc<Rules> {
+    let origin = Origin {
+        harvested: log.topic_id(Topic::Harvested).expect("fake"),
+        delta: log.topic_id(Topic::Delta).expect("fake"),
+        partitions: log.partitions(Topic::Harvested),
+    };
+    let config = Config::new(crate::state::Kind::Memory);
+    Arc::new(Rules {
+        admit: Arc::new(Brittle(pipeline.clone())),
+        pipeline,
+        time: progress::Rules {
+            watermark_delay_micros: crate::config::micros(config.watermark.delay.0),
+            gateway_retire_after_micros: crate::config::micros(config.gateway_retire_after.0),
+        },
+        refresh_after_micros: crate::config::micros(refresh_after),
+        origin,
+    })
+}
