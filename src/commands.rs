@@ -1,9 +1,18 @@
 //! The subcommands, one file each, in the order of the reference (`docs/cli.md`).
 
+pub mod dev;
 pub mod send;
+pub mod tail;
+pub mod explain;
+pub mod raw;
+pub mod bad;
+pub mod schemas;
+pub mod unclassified;
+pub mod config;
 
 use crate::failure::{Exit, Failure};
 use clap::{Parser, Subcommand};
+use forebay_schemas::time::Micros;
 
 /// Event gateway and enricher: keeps exactly what arrived, hands on only what is valid, deduplicated and masked.
 #[derive(Parser)]
@@ -15,13 +24,33 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
+    Dev(dev::Arguments),
     Send(send::Arguments),
+    Tail(tail::Arguments),
+    Explain(explain::Arguments),
+    Raw(raw::Arguments),
+    Bad(bad::Arguments),
+    Schemas(schemas::Arguments),
+    Unclassified(unclassified::Arguments),
+    Config(config::Arguments),
 }
 
 impl Command {
     pub fn run(self) -> Result<Exit, Failure> {
         match self {
+            Command::Dev(arguments) => dev::run(arguments),
             Command::Send(arguments) => send::run(arguments),
+            Command::Tail(arguments) => tail::run(arguments),
+            Command::Explain(arguments) => explain::run(arguments),
+            Command::Raw(arguments) => raw::run(arguments),
+            Command::Bad(arguments) => bad::run(arguments),
+            Command::Schemas(arguments) => schemas::run(arguments),
+            Command::Unclassified(arguments) => unclassified::run(arguments),
+            Command::Config(arguments) => config::run(arguments),
         }
     }
+}
+
+fn parse_time(text: &str) -> Result<Micros, String> {
+    Micros::parse_rfc3339(text).ok_or_else(|| "expected a time like 2026-11-30T10:00:00Z".to_owned())
 }

@@ -37,6 +37,10 @@ impl Failure {
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { exit: Exit::Usage, error: anyhow::Error::msg(message.into()), next: None }
     }
+    pub fn configuration(error: &crate::config::ConfigError) -> Failure {
+        Failure::usage(error.to_string())
+            .next("`forebay config init -` prints every key with its default; docs/configuration.md explains them")
+    }
     /// What the person can do about it.
     pub fn next(mut self, next: impl Into<String>) -> Failure {
         self.next = Some(next.into());

@@ -3,9 +3,18 @@
 //! Reads top to bottom: arguments, trace, then the command, which loads its configuration, builds, runs, waits and
 //! drains. Its end is the exit code: 0 done, 1 failed, 2 wrong usage or configuration, 3 stopped with work left on disk.
 
+mod admin;
+mod catalogue;
 mod commands;
+mod config;
+mod data;
 mod failure;
+mod node;
 mod play;
+mod print;
+mod read;
+mod rejects;
+mod system;
 mod trace;
 
 use clap::Parser;

@@ -2,6 +2,7 @@
 
 use crate::failure::{Exit, Failure, Next};
 use crate::play::{self, Options, Summary};
+use crate::print;
 use clap::Args;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -84,9 +85,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let summary = runtime.block_on(play::play(&recordings, &options, &progress, stop))?;
     progress.finish_and_clear();
     if arguments.json {
-        println!("{}", serde_json::to_string(&summary).map_err(Failure::failed)?);
+        print::last(&serde_json::to_string(&summary).map_err(Failure::failed)?)?;
     } else {
-        print!("{}", text(&summary));
+        print::last(text(&summary).trim_end())?;
     }
     verdict(&summary, &options, interrupted.get(), &arguments.to)
 }

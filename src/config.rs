@@ -1,0 +1,188 @@
+//! The configuration: one TOML file, an environment overlay, flags. `RawConfig` is it as written, `Config` as meant.
+//!
+//! Owns: the layers and their order (defaults < file < `FOREBAY__SECTION__KEY` < flags), where each value comes from, errors that name
+//! file, key and line. Does not own: what a section's keys mean (the crates' own `Config`s).
+//! Invariant: nothing is bound, created or locked here; a wrong configuration ends the command with 2 before that.
+
+mod layers;
+mod lines;
+mod show;
+
+pub use layers::Inputs;
+pub use show::{Setting, settings};
+
+use forebay_enricher::CatalogConfig;
+use forebay_gateway::config::SourceConfig;
+use forebay_schemas::quantity::Span;
+use forebay_schemas::topic::Topic;
+use forebay_stores::config::{LogConfig, ObjectsConfig};
+use forebay_stores::log::embedded::EmbeddedOptions;
+use layers::Layers;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The folder of `dev` when nothing names another.
+pub const DEFAULT_DATA: &str = "./forebay-data";
+/// The file that a command reads when nothing names another.
+pub const DEFAULT_FILE: &str = "./forebay.toml";
+/// The effective settings, as `dev` writes them into its folder.
+pub const EFFECTIVE_FILE: &str = "forebay.toml";
+/// The commented default, as `config init` writes it.
+pub const COMMENTED_DEFAULT: &str = include_str!("config/default.toml");
+
+/// The file as written, over the defaults of a system on one machine.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawConfig {
+    data: PathBuf,
+    gateway: forebay_gateway::Config,
+    #[serde(default)]
+    source: Vec<SourceConfig>,
+    log: LogConfig,
+    objects: ObjectsConfig,
+    enricher: forebay_enricher::Config,
+    catalog: CatalogConfig,
+    sink: Sinks,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sinks {
+    table: forebay_sinks::Config,
+}
+
+/// The configuration as meant.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Absolute.
+    pub data: PathBuf,
+    pub gateway: forebay_gateway::Config,
+    pub sources: Vec<SourceConfig>,
+    pub log: LogConfig,
+    pub objects: ObjectsConfig,
+    pub enricher: forebay_enricher::Config,
+    pub catalog: CatalogConfig,
+    pub table: forebay_sinks::Config,
+    raw: RawConfig,
+    layers: Layers,
+}
+
+/// What is wrong, and where it was written.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{place}: {key}{}{message}", if key.is_empty() { "" } else { ": " })]
+pub struct ConfigError {
+    /// `forebay.toml, line 3`, a variable, a flag.
+    pub place: String,
+    pub key: String,
+    pub message: String,
+}
+
+impl Config {
+    pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
+        let mut layers = Layers::read(inputs)?;
+        let raw: RawConfig = layers.deserialize()?;
+        let sources = if raw.source.is_empty() { vec![SourceConfig::dev()] } else { raw.source.clone() };
+        let config = Config {
+            data: raw.data.clone(),
+            gateway: raw.gateway.clone(),
+            sources,
+            log: raw.log.clone(),
+            objects: raw.objects.clone(),
+            enricher: raw.enricher.clone(),
+            catalog: raw.catalog.clone(),
+            table: raw.sink.table.clone(),
+            raw,
+            layers,
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let at = |key: &str, message: &str| self.layers.error_at(key, message);
+        forebay_gateway::config::validate(&self.gateway, &self.sources).map_err(|e| at(&e.key, &e.message))?;
+        self.enricher.check().map_err(|e| at(e.key, e.what))?;
+        // The gateway's own rule for its listener, for the listener beside it.
+        if let Some(admin) = self.gateway.admin {
+            let reachable = forebay_gateway::Config { listen: admin, ..self.gateway.clone() };
+            forebay_gateway::config::validate(&reachable, &self.sources)
+                .map_err(|e| at(if e.key == "gateway.listen" { "gateway.admin" } else { &e.key }, &e.message))?;
+        }
+        Ok(())
+    }
+
+    pub fn spool_dir(&self) -> PathBuf {
+        self.gateway.spool.dir.clone().unwrap_or_else(|| self.data.join("spool"))
+    }
+    pub fn state_dir(&self) -> PathBuf {
+        self.data.join("state")
+    }
+    pub fn keys_dir(&self) -> PathBuf {
+        self.data.join("keys")
+    }
+    pub fn log_dir(&self) -> PathBuf {
+        self.log.dir(&self.data)
+    }
+    pub fn objects_dir(&self) -> PathBuf {
+        self.objects.dir(&self.data)
+    }
+    /// How the log is opened: deltas are kept at least as long as recovery may need them.
+    pub fn log_options(&self) -> EmbeddedOptions {
+        let mut options = self.log.embedded();
+        for (topic, kept) in Topic::ALL.iter().zip(&mut options.topics) {
+            if *topic == Topic::Delta {
+                kept.retention = kept.retention.max(self.enricher.delta_retention());
+            }
+        }
+        options
+    }
+
+    /// Every setting with its origin.
+    pub fn settings(&self) -> Vec<Setting> {
+        settings(&self.effective(), &self.layers)
+    }
+    /// The settings as a file that gives them again.
+    pub fn effective_text(&self) -> String {
+        toml::to_string(&self.effective()).expect("what was read can be written")
+    }
+    fn effective(&self) -> RawConfig {
+        RawConfig { source: self.sources.clone(), ..self.raw.clone() }
+    }
+}
+
+/// What everything has whose place follows from the data folder; the lowest layer.
+fn defaults(data: &Path) -> toml::Table {
+    let path = |name: &str| data.join(name).display().to_string();
+    let text = toml::toml! {
+        [gateway]
+        admin = "127.0.0.1:8081"
+        [log]
+        kind = "embedded"
+        [objects]
+        kind = "folder"
+        [enricher]
+        backend = "rocksdb"
+        [catalog.keys]
+        [sink.table]
+    };
+    let mut table = text;
+    let mut set = |keys: &[&str], value: String| layers::set(&mut table, keys, toml::Value::String(value)).expect("a table of our own");
+    set(&["data"], data.display().to_string());
+    set(&["gateway", "spool", "dir"], path("spool"));
+    set(&["log", "dir"], path("log"));
+    for topic in Topic::ALL {
+        let kept = Span(Duration::from_secs(topic.retention_hours() * 3_600));
+        set(&["log", "topics", topic.word(), "retention"], kept.to_string());
+    }
+    set(&["objects", "dir"], path("objects"));
+    set(&["sink", "table", "warehouse"], path("warehouse"));
+    set(&["sink", "table", "catalogue"], path("catalog.sqlite"));
+    for (key, file) in [("mask_file", "mask.key"), ("bad_public_file", "bad_public.key"), ("bad_private_file", "bad_private.key")] {
+        set(&["catalog", "keys", key], data.join("keys").join(file).display().to_string());
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests;

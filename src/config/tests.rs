@@ -1,0 +1,99 @@
+use super::layers::Origin;
+use super::*;
+
+fn load(text: &str, env: &[(&str, &str)], flags: &[(&'static str, &'static str, &str)]) -> Result<Config, ConfigError> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("forebay.toml");
+    std::fs::write(&file, text).expect("written");
+    let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let flags = flags.iter().map(|(flag, key, value)| (*flag, *key, (*value).to_owned())).collect();
+    Config::load(&Inputs { file: Some(file), env, flags, moved_to: None })
+}
+
+#[test]
+fn errors_name_the_place_the_key_and_what_was_meant() {
+    for (text, line, key, message) in [
+        ("[gateway]\nlisten = \"127.0.0.1:1\"\nlimits.wire_byte = \"1MiB\"\n", 3, "gateway.limits.wire_byte", "did you mean `wire_bytes`?"),
+        ("\n[gatway]\n", 2, "gatway", "did you mean `gateway`?"),
+        ("[enricher]\nzzzzzzzzzz = 1\n", 2, "enricher.zzzzzzzzzz", "unknown key; known are job"),
+        ("[enricher]\n\ndedup.ttl = \"soon\"\n", 3, "enricher.dedup.ttl", "expected a quantity like \"60s\""),
+        ("[enricher]\nbackend = \"paper\"\n", 2, "enricher.backend", "unknown variant `paper`"),
+        ("[enricher]\nlanes = 0\n", 2, "enricher.lanes", "at least 1"),
+        ("[log]\npartitions = 0\n", 2, "log.partitions", "1"),
+        ("[gateway]\nlisten = \"0.0.0.0:8080\"\n", 2, "gateway.listen", "reachable from other machines"),
+        ("[gateway]\nadmin = \"0.0.0.0:8081\"\n", 2, "gateway.admin", "reachable from other machines"),
+        ("[[source]]\nname = \"a\"\ndefault = true\n[[source]]\nname = \"b\"\ntypo = 1\n", 6, "source[1].typo", "unknown key"),
+        ("[gateway\n", 1, "", ""),
+    ] {
+        let error = load(text, &[], &[]).expect_err(text);
+        assert!(error.place.ends_with(&format!("forebay.toml, line {line}")), "{text}: {error}");
+        assert_eq!(error.key, key, "{text}: {error}");
+        assert!(error.message.contains(message), "{text}: {error}");
+    }
+}
+
+#[test]
+fn each_layer_lies_over_the_one_below() {
+    let text = "data = \"/srv/forebay\"\n[gateway]\nlisten = \"127.0.0.1:1\"\nname = \"a\"\n[enricher]\ndedup.ttl = \"2s\"\n";
+    let env = [
+        ("FOREBAY__GATEWAY__NAME", "123"),
+        ("FOREBAY__GATEWAY__LISTEN", "127.0.0.1:2"),
+        ("FOREBAY__ENRICHER__LANES", "2"),
+        ("FOREBAY_TOKEN", "x"),
+    ];
+    let config = load(text, &env, &[("--listen", "gateway.listen", "127.0.0.1:3")]).expect("loads");
+    assert_eq!(config.gateway.listen.port(), 3);
+    assert_eq!(config.gateway.name.as_deref(), Some("123"), "text that looks like a number");
+    assert_eq!(config.enricher.lanes, 2);
+    assert_eq!(config.log_dir(), Path::new("/srv/forebay/log"));
+    assert_eq!(config.catalog.keys.mask_file.as_deref(), Some(Path::new("/srv/forebay/keys/mask.key")));
+    let settings = config.settings();
+    let origin = |key: &str| settings.iter().find(|s| s.key == key).expect(key).origin.clone();
+    assert_eq!(origin("gateway.listen"), Origin::Flag("--listen"));
+    assert_eq!(origin("gateway.name"), Origin::Env("FOREBAY__GATEWAY__NAME".to_owned()));
+    assert!(matches!(origin("enricher.dedup.ttl"), Origin::File { line: 6, .. }));
+    assert_eq!(origin("enricher.dedup.collision"), Origin::Default);
+    assert_eq!(origin("source[0].name"), Origin::Default);
+    let error = load("", &[("FOREBAY__GATEWAY__LISTN", "x")], &[]).expect_err("a typo");
+    assert_eq!(error.to_string(), "FOREBAY__GATEWAY__LISTN: gateway.listn: unknown key; did you mean `listen`?");
+}
+
+#[test]
+fn the_effective_text_gives_the_same_again_also_elsewhere() {
+    let config = load("data = \"/srv/forebay\"\n[enricher]\ndedup.ttl = \"2s\"\n", &[], &[]).expect("loads");
+    let text = config.effective_text();
+    assert!(text.contains("backend = \"rocksdb\""), "{text}");
+    assert_eq!(load(&text, &[], &[]).expect("loads again").raw, config.effective());
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("forebay.toml"), text).expect("written");
+    let moved = Inputs { file: Some(folder.path().join("forebay.toml")), moved_to: Some("/mnt/copy".into()), ..Inputs::default() };
+    let moved = Config::load(&moved).expect("loads");
+    assert_eq!((moved.data.as_path(), moved.log_dir().as_path()), (Path::new("/mnt/copy"), Path::new("/mnt/copy/log")));
+}
+
+#[test]
+fn the_commented_default_says_what_the_defaults_are() {
+    let plain = load("", &[], &[]).expect("defaults");
+    assert_eq!(load(COMMENTED_DEFAULT, &[], &[]).expect("loads").raw, plain.raw, "everything is commented out");
+    let mut text = String::new();
+    let mut in_source = false;
+    for line in COMMENTED_DEFAULT.lines() {
+        in_source = if line.starts_with('[') { false } else { in_source || line == "# [[source]]" };
+        match line
+            .strip_prefix("# ")
+            .filter(|l| !in_source && l.contains(" = ") && !l.starts_with("name") && !l.starts_with("dir = \"./events\""))
+        {
+            Some(setting) => text.push_str(&format!("{setting}\n")),
+            None => text.push_str(&format!("{line}\n")),
+        }
+    }
+    let spelt = load(&text, &[], &[]).expect("loads");
+    let values = |config: &Config| {
+        config
+            .settings()
+            .into_iter()
+            .map(|s| (s.key, s.value.replace("./forebay-data", "D").replace(&plain.data.display().to_string(), "D")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(values(&spelt), values(&plain));
+}

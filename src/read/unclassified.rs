@@ -1,0 +1,59 @@
+//! Fields that were left out because nobody classified them.
+
+use super::{Answer, Parts, Role, topic};
+use anyhow::{Context, Result};
+use forebay_enricher::state::key::{self, Uid};
+use forebay_schemas::topic::Topic;
+use forebay_schemas::wire::delta;
+use forebay_stores::log::Log;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnclassifiedField {
+    pub event_type: String,
+    /// Known names as they are, unknown ones as shape and keyed hash.
+    pub path: String,
+    /// The path as sent, where it is known: for `Role::Reveal` alone.
+    pub in_clear: Option<String>,
+    pub count: u64,
+}
+
+pub fn list(parts: &Parts, role: Role, out: &mut dyn Answer) -> Result<()> {
+    for field in (parts.unclassified)()? {
+        let mut line = json!({"event_type": field.event_type, "path": field.path, "count": field.count});
+        if let Some(in_clear) = field.in_clear.filter(|_| role >= Role::Reveal) {
+            line["in_clear"] = in_clear.into();
+        }
+        if out.line(line.to_string()).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The counts of a stopped system. They have no TTL and are put again before their deltas go, so the topic has them all.
+pub fn in_deltas(log: &dyn Log) -> Result<Vec<UnclassifiedField>> {
+    let mut newest: BTreeMap<(String, String, i32), u64> = BTreeMap::new();
+    topic::each(log, Topic::Delta, &mut |partition, record| {
+        let Some(value) = &record.value else { return Ok(ControlFlow::Continue(())) };
+        let delta = delta::decode(value).with_context(|| format!("delta, partition {partition}, offset {}", record.offset))?;
+        for op in delta.ops.iter().filter(|op| key::uid_byte(&op.key) == Some(Uid::Unclassified as u8)) {
+            let text = std::str::from_utf8(key::user_key(&op.key)).ok().and_then(|text| text.split_once('\0'));
+            let count = op.value.as_deref().and_then(|value| value.try_into().ok()).map(u64::from_be_bytes);
+            if let (Some((event_type, path)), Some(count)) = (text, count) {
+                newest.insert((event_type.to_owned(), path.to_owned(), delta.task), count);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let mut fields: Vec<UnclassifiedField> = Vec::new();
+    for ((event_type, path, _), count) in newest {
+        match fields.last_mut().filter(|last| last.event_type == event_type && last.path == path) {
+            Some(last) => last.count += count,
+            None => fields.push(UnclassifiedField { event_type, path, in_clear: None, count }),
+        }
+    }
+    Ok(fields)
+}

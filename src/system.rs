@@ -1,0 +1,233 @@
+//! Finding the system that a command is about: a folder that nobody holds, or the process that holds it.
+//!
+//! Owns: the order in which flags, variables and folders count, the two ways of asking. Does not own: questions and answers (`read`).
+
+use crate::commands::config::default_file;
+use crate::config::{Config, DEFAULT_DATA, EFFECTIVE_FILE, Inputs};
+use crate::data;
+use crate::failure::{Failure, Next};
+use crate::read::{self, Answer, Parts, Query, Role, UnclassifiedField};
+use anyhow::{Context, anyhow};
+use clap::Args;
+use forebay_stores::log::embedded::EmbeddedLog;
+use forebay_stores::objects::folder::Folder;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A process that has just taken the folder needs a moment until it can be asked.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Which system; by default ./forebay.toml, else ./forebay-data
+#[derive(Args, Clone)]
+pub struct Where {
+    /// The configuration of the system
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "admin"])]
+    config: Option<PathBuf>,
+    /// The folder of `forebay dev`, running or stopped
+    #[arg(long, value_name = "DIR", conflicts_with = "admin")]
+    data: Option<PathBuf>,
+    /// The admin listener of a running system; its token comes by FOREBAY_TOKEN
+    #[arg(long, value_name = "URL")]
+    admin: Option<String>,
+}
+
+pub enum System {
+    Folder(Box<Parts>),
+    Process { url: String, token: String },
+}
+
+impl Where {
+    pub fn find(&self) -> Result<System, Failure> {
+        if let Some(url) = &self.admin {
+            let token = std::env::var("FOREBAY_TOKEN").ok().filter(|t| !t.is_empty());
+            let token = token.ok_or_else(|| {
+                Failure::usage("--admin needs a token").next("put it into FOREBAY_TOKEN; a dev folder has it in admin.json")
+            })?;
+            return Ok(System::Process { url: url.trim_end_matches('/').to_owned(), token });
+        }
+        let config = self.load()?;
+        match data::held_by(&config.data)? {
+            None => folder(config),
+            Some(pid) => process(&config.data, pid),
+        }
+    }
+
+    /// The configuration of the system: of `--config`, or as its folder has it.
+    pub fn load(&self) -> Result<Config, Failure> {
+        let load = |inputs: Inputs| Config::load(&inputs).map_err(|e| Failure::configuration(&e));
+        let file = match (&self.config, &self.data) {
+            (Some(file), _) => Some(file.clone()),
+            (None, Some(data)) => return load(of_folder(data)),
+            (None, None) => default_file(),
+        };
+        match file {
+            Some(file) => load(Inputs { file: Some(file), ..Inputs::default() }.with_env()),
+            None => load(of_folder(Path::new(DEFAULT_DATA))),
+        }
+    }
+}
+
+/// What `dev` wrote down about its folder, wherever that lies now.
+fn of_folder(data: &Path) -> Inputs {
+    let here = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    let file = Some(data.join(EFFECTIVE_FILE)).filter(|file| file.is_file());
+    let flags = vec![("--data", "data", here.display().to_string())];
+    Inputs { file, flags, moved_to: Some(here), env: Vec::new() }
+}
+
+fn folder(config: Config) -> Result<System, Failure> {
+    let missing = || format!("`forebay dev --data {}` makes one; or name another by --data, --config or --admin", config.data.display());
+    let log_dir = config.log_dir();
+    if !log_dir.is_dir() {
+        return Err(Failure::failed(anyhow!("there is no system in {}", config.data.display())).next(missing()));
+    }
+    let log = EmbeddedLog::open_read_only(&log_dir).with_context(|| format!("the log in {} cannot be read", log_dir.display()));
+    let log = Arc::new(log.or_next(missing)?);
+    let of_log = log.clone();
+    let unclassified = move || read::unclassified_in_deltas(&*of_log);
+    Ok(System::Folder(Box::new(parts(&config, log, Arc::new(Folder::new(config.objects_dir())), Box::new(unclassified), false))))
+}
+
+/// The parts that answers stand on, of this process or of a stopped folder.
+pub fn parts(
+    config: &Config,
+    log: Arc<EmbeddedLog>,
+    objects: Arc<Folder>,
+    unclassified: Box<dyn Fn() -> anyhow::Result<Vec<UnclassifiedField>> + Send + Sync>,
+    live: bool,
+) -> Parts {
+    Parts {
+        log,
+        objects,
+        spool: config.spool_dir(),
+        table: config.table.clone(),
+        job: config.enricher.job.clone(),
+        lanes: config.enricher.lanes,
+        unclassified,
+        settings: config.settings(),
+        live,
+    }
+}
+
+pub fn unclassified_field(field: forebay_enricher::UnclassifiedCount) -> UnclassifiedField {
+    UnclassifiedField { event_type: field.event_type, path: field.path, in_clear: field.field.in_clear, count: field.field.count }
+}
+
+fn process(data: &Path, pid: u32) -> Result<System, Failure> {
+    let started = Instant::now();
+    loop {
+        if let Some(admin) = data::admin_of(data, pid) {
+            return Ok(System::Process { url: admin.url, token: admin.token });
+        }
+        match data::held_by(data)? {
+            Some(holder) if started.elapsed() < START_PATIENCE && holder == pid => std::thread::sleep(Duration::from_millis(50)),
+            Some(holder) if holder != pid => return process(data, holder),
+            Some(_) => {
+                return Err(Failure::failed(anyhow!("process {pid} holds {} and has not said how to ask it", data.display()))
+                    .next("it is starting, stopping or stuck: look at its log; once it is gone, the folder itself is read"));
+            }
+            None => {
+                return Err(Failure::failed(anyhow!("process {pid} has just let go of {}", data.display()))
+                    .next("run the command again: the folder itself is read then"));
+            }
+        }
+    }
+}
+
+impl System {
+    /// Asks, and hands each line of the answer to `visit` until it breaks.
+    pub fn ask(&self, query: &Query, visit: &mut dyn FnMut(&str) -> Result<ControlFlow<()>, Failure>) -> Result<(), Failure> {
+        match self {
+            System::Folder(parts) => {
+                let mut lines = Lines { visit, failure: None };
+                read::answer(parts, query, Role::Reveal, &mut lines)?;
+                lines.failure.map_or(Ok(()), Err)
+            }
+            System::Process { url, token } => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::failed)?;
+                runtime.block_on(ask(url, token, query, visit))
+            }
+        }
+    }
+
+    /// The whole answer, parsed.
+    pub fn answers(&self, query: &Query) -> Result<Vec<serde_json::Value>, Failure> {
+        let mut answers = Vec::new();
+        self.ask(query, &mut |line| {
+            answers.push(serde_json::from_str(line).map_err(Failure::failed)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(answers)
+    }
+}
+
+struct Lines<'a> {
+    visit: &'a mut dyn FnMut(&str) -> Result<ControlFlow<()>, Failure>,
+    failure: Option<Failure>,
+}
+
+impl Answer for Lines<'_> {
+    fn line(&mut self, line: String) -> ControlFlow<()> {
+        match (self.visit)(&line) {
+            Ok(flow) => flow,
+            Err(failure) => {
+                self.failure = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    }
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+async fn ask(
+    url: &str,
+    token: &str,
+    query: &Query,
+    visit: &mut dyn FnMut(&str) -> Result<ControlFlow<()>, Failure>,
+) -> Result<(), Failure> {
+    let (path, parameters) = query.to_path();
+    let sent = reqwest::Client::new().get(format!("{url}/api/{path}")).query(&parameters).bearer_auth(token).send().await;
+    let mut answer = sent
+        .with_context(|| format!("{url} does not answer"))
+        .or_next(|| "is the system running, and is this its admin address?".to_owned())?;
+    if !answer.status().is_success() {
+        return Err(refusal(answer).await);
+    }
+    let mut left = Vec::new();
+    loop {
+        let chunk = answer.chunk().await.context("the answer breaks off").or_next(|| "look at the system's log".to_owned())?;
+        let Some(chunk) = chunk else { break };
+        left.extend_from_slice(&chunk);
+        let mut from = 0;
+        while let Some(end) = left[from..].iter().position(|b| *b == b'\n') {
+            let line = std::str::from_utf8(&left[from..from + end]).map_err(Failure::failed)?;
+            from += end + 1;
+            // The last line of an answer that failed on the way says so.
+            if let Some(detail) = line.strip_prefix("{\"_error\":") {
+                let detail: String = serde_json::from_str(detail.trim_end_matches('}')).map_err(Failure::failed)?;
+                return Err(Failure::failed(anyhow!(detail)));
+            }
+            if visit(line)?.is_break() {
+                return Ok(());
+            }
+        }
+        left.drain(..from);
+    }
+    Ok(())
+}
+
+async fn refusal(answer: reqwest::Response) -> Failure {
+    let status = answer.status();
+    let problem: serde_json::Value = answer.json().await.unwrap_or_default();
+    let detail = problem["detail"].as_str().unwrap_or("no reason given").to_owned();
+    let failure = Failure::failed(anyhow!("the system answers {}: {detail}", status.as_u16()));
+    match status.as_u16() {
+        401 => failure.next("the token is not of this process: take it anew from admin.json"),
+        403 => failure.next("ask with the token of all roles"),
+        _ => failure,
+    }
+}
