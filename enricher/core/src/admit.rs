@@ -8,6 +8,7 @@ pub mod validate;
 pub mod sanitize;
 pub mod mask;
 
+pub(crate) mod names;
 pub(crate) mod percent;
 pub(crate) mod plan;
 pub(crate) mod scan;

@@ -53,6 +53,8 @@ pub struct Decoded<'a> {
     pub(super) extras: Vec<String>,
     /// True for property names that the SDK itself adds and that need no classification to be left out.
     pub(super) ambient: fn(&str) -> bool,
+    /// True for names that the protocol uses for itself: no properties, unless a schema claims them in `x-names`.
+    pub(super) transport: fn(&str) -> bool,
 }
 
 /// What a dialect's file finds in an event.
@@ -67,6 +69,7 @@ pub(crate) struct Draft<'a> {
     texts: bool,
     extras: Vec<String>,
     ambient: fn(&str) -> bool,
+    transport: fn(&str) -> bool,
 }
 
 /// The stage: what it keeps between events is a cache.
@@ -128,6 +131,7 @@ impl Decoder {
             texts: draft.texts,
             extras: draft.extras,
             ambient: draft.ambient,
+            transport: draft.transport,
         })
     }
 }
@@ -152,6 +156,7 @@ impl Default for Draft<'_> {
             texts: false,
             extras: Vec::new(),
             ambient: |_| false,
+            transport: |_| false,
         }
     }
 }

@@ -296,7 +296,7 @@ impl<'a> Walk<'a> {
             (Some(Privacy::Drop), ..) => return false,
             (_, _, Json::Null) => out.push_str("null"),
             (Some(Privacy::Redact), ..) => write_string(REDACTED, out),
-            (_, Kind::Object(_), Json::Object(members)) => self.object(node, members, out),
+            (_, Kind::Object(..), Json::Object(members)) => self.object(node, members, out),
             (_, Kind::Array(items), Json::Array(values)) => self.array(items, values, out),
             (Some(privacy), Kind::Scalar, Json::Number(_) | Json::Bool(_) | Json::String(_)) => {
                 return self.leaf(node, privacy, value, out);

@@ -4,6 +4,7 @@
 //! Invariant: what has no node has no classification.
 
 use super::decode::{Leaf, SCREEN};
+use super::names::Names;
 use forebay_schemas::catalog::{Catalog, Field, Privacy, Sanitize, Shape};
 use std::collections::BTreeMap;
 
@@ -20,8 +21,7 @@ pub(crate) struct Node {
 
 pub(crate) enum Kind {
     Scalar,
-    /// By name, sorted.
-    Object(Vec<(Box<str>, Node)>),
+    Object(Names, Vec<Node>),
     Array(Box<Node>),
 }
 
@@ -43,14 +43,15 @@ impl Node {
         let kind = match &field.shape {
             Shape::Scalar => Kind::Scalar,
             Shape::Array(items) => Kind::Array(Box::new(Node::compile(name, items, domains))),
-            Shape::Object(members) => {
-                Kind::Object(members.iter().map(|(name, field)| (name.as_str().into(), Node::compile(name, field, domains))).collect())
-            }
+            Shape::Object(members) => Kind::Object(
+                Names::new(members.keys().map(|name| name.as_str().into()).collect()),
+                members.iter().map(|(name, field)| Node::compile(name, field, domains)).collect(),
+            ),
         };
         let below = match &kind {
             Kind::Scalar => false,
             Kind::Array(items) => items.sanitizes,
-            Kind::Object(members) => members.iter().any(|(_, node)| node.sanitizes),
+            Kind::Object(_, members) => members.iter().any(|node| node.sanitizes),
         };
         let domain = match field.privacy {
             Some(Privacy::Tokenize | Privacy::Hash) => domains.number(field.token_domain.as_deref().unwrap_or(name)),
@@ -61,7 +62,7 @@ impl Node {
 
     pub fn member(&self, name: &str) -> Option<&Node> {
         match &self.kind {
-            Kind::Object(members) => members.binary_search_by(|(other, _)| other.as_ref().cmp(name)).ok().map(|at| &members[at].1),
+            Kind::Object(names, members) => names.find(name).map(|number| &members[number]),
             Kind::Scalar | Kind::Array(_) => None,
         }
     }

@@ -7,8 +7,9 @@ mod url;
 
 use super::decode::{Decoded, Leaf};
 use super::plan::{ContextPlan, Kind, Node};
+use super::scan;
 use super::validate::{Judged, Valid};
-use forebay_schemas::catalog::Sanitize;
+use forebay_schemas::catalog::{Privacy, Sanitize};
 use forebay_schemas::json::Json;
 use std::borrow::Cow;
 
@@ -43,7 +44,7 @@ fn walk(node: &Node, value: &mut Json<'_>) {
     match (&node.kind, value) {
         (Kind::Scalar, Json::String(text)) => steps(node, text),
         (Kind::Array(items), Json::Array(values)) => values.iter_mut().for_each(|value| walk(items, value)),
-        (Kind::Object(_), Json::Object(members)) => {
+        (Kind::Object(..), Json::Object(members)) => {
             for (name, value) in members {
                 if let Some(node) = node.member(name).filter(|node| node.sanitizes) {
                     walk(node, value);
@@ -58,11 +59,7 @@ fn steps(node: &Node, text: &mut Cow<'_, str>) {
     for step in &node.sanitize {
         match step {
             Sanitize::Trim => trim(text),
-            Sanitize::Lowercase => {
-                if text.chars().any(char::is_uppercase) {
-                    *text = Cow::Owned(text.to_lowercase());
-                }
-            }
+            Sanitize::Lowercase => lowercase(node, text),
             Sanitize::CollapseSpace => collapse_space(text),
             Sanitize::Enum(values) => {
                 if let Some(value) = values.get(&text.trim().to_lowercase()) {
@@ -76,6 +73,17 @@ fn steps(node: &Node, text: &mut Cow<'_, str>) {
             }
         }
     }
+}
+
+/// What is encoded in base64 cannot be looked into any more once its capitals are gone: scanned fields are scanned first.
+fn lowercase(node: &Node, text: &mut Cow<'_, str>) {
+    if !text.chars().any(char::is_uppercase) {
+        return;
+    }
+    if let Some(redacted) = scan::redact(text).filter(|_| node.privacy == Some(Privacy::Scan)) {
+        *text = Cow::Owned(redacted);
+    }
+    *text = Cow::Owned(text.to_lowercase());
 }
 
 fn trim(text: &mut Cow<'_, str>) {

@@ -92,32 +92,45 @@ struct Traits {
     longest_run: usize,
 }
 
+/// Classes of bytes, one bit each.
+const RUN: u8 = 1;
+const DIGIT: u8 = 2;
+const AT: u8 = 4;
+const PERCENT: u8 = 8;
+const COLON: u8 = 16;
+
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'0'..=b'9' => RUN | DIGIT,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'-' | b'+' | b'/' | b'=' | b'.' => RUN,
+            // 0xef is the first byte of a full-width `＠`, among others.
+            b'@' | 0xef => AT,
+            b'%' => PERCENT,
+            b':' => COLON,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    classes
+};
+
 impl Traits {
     fn of(text: &str) -> Traits {
         let mut traits = Traits::default();
-        let mut run = 0;
+        let (mut run, mut seen) = (0, 0);
         for byte in text.bytes() {
-            match byte {
-                b'0'..=b'9' => {
-                    traits.digits += 1;
-                    run += 1;
-                    continue;
-                }
-                b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'-' | b'+' | b'/' | b'=' | b'.' => {
-                    run += 1;
-                    continue;
-                }
-                b'@' => traits.at = true,
-                // The first byte of a full-width `＠`, among others.
-                0xef => traits.at = true,
-                b'%' => traits.percent = true,
-                b':' => traits.colons += 1,
-                _ => {}
-            }
+            let class = CLASSES[usize::from(byte)];
+            seen |= class;
+            traits.digits += usize::from(class & DIGIT != 0);
+            traits.colons += usize::from(class & COLON != 0);
+            run = if class & RUN != 0 { run + 1 } else { 0 };
             traits.longest_run = traits.longest_run.max(run);
-            run = 0;
         }
-        traits.longest_run = traits.longest_run.max(run);
+        traits.at = seen & AT != 0;
+        traits.percent = seen & PERCENT != 0;
         traits
     }
     fn worth_a_look(&self) -> bool {

@@ -170,29 +170,33 @@ fn number(text: &str) -> Option<Json<'static>> {
     matches!(json, Json::Number(_)).then(|| json.into_owned())
 }
 
-/// Gives each property the name that the schema knows it by. A property that has that name already wins.
+/// Gives each property the name that the schema knows it by. A property that has that name already wins, and a
+/// parameter of the transport is a property only where a schema claims it.
 fn own_names(decoded: &mut Decoded<'_>, schema: &Schema) {
     let dialect = decoded.event.dialect;
     let mut renamed: Vec<(usize, String)> = Vec::new();
+    let mut gone: Vec<usize> = Vec::new();
     for (at, (name, _)) in decoded.properties.iter().enumerate() {
         let own = schema.own_name(dialect, name);
         if own != &**name {
             renamed.push((at, own.to_owned()));
+        } else if (decoded.transport)(name) {
+            gone.push(at);
         }
     }
-    let mut taken: Vec<usize> = Vec::new();
     for (at, own) in renamed {
-        if decoded.properties.iter().any(|(name, _)| *name == own) {
-            taken.push(at);
+        let taken = decoded.properties.iter().enumerate().any(|(other, (name, _))| *name == own && !gone.contains(&other));
+        if taken {
+            gone.push(at);
         } else {
             decoded.properties[at].0 = Cow::Owned(own);
         }
     }
-    if !taken.is_empty() {
+    if !gone.is_empty() {
         let mut at = 0;
         decoded.properties.retain(|_| {
             at += 1;
-            !taken.contains(&(at - 1))
+            !gone.contains(&(at - 1))
         });
     }
 }

@@ -58,7 +58,9 @@ fn parse(text: &str) -> Agent {
         "crawler" => Some("bot"),
         _ => None,
     };
-    Agent { kind: kind.map(str::to_owned), os, browser: known(found.name) }
+    // A library is no browser.
+    let browser = known(found.name).filter(|_| found.category != "misc");
+    Agent { kind: kind.map(str::to_owned), os, browser }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use forebay_schemas::reason::Reason;
 use std::borrow::Cow;
 
 pub(super) fn read<'a>(members: Members<'a>) -> Result<Draft<'a>, Reject> {
-    let mut draft = Draft { texts: true, ambient: of_the_protocol, ..Draft::default() };
+    let mut draft = Draft { texts: true, transport: of_the_protocol, ..Draft::default() };
     let (mut event, mut contexts) = (None, None);
     let (mut device_time, mut true_time) = (None, None);
     for (key, value) in &members {
@@ -50,6 +50,7 @@ pub(super) fn read<'a>(members: Members<'a>) -> Result<Draft<'a>, Reject> {
     if draft.name.as_deref() == Some("ue") {
         (draft.name, draft.properties) = self_describing(event)?;
         draft.texts = false;
+        draft.transport = |_| false;
     } else {
         draft.properties = members;
     }
@@ -134,12 +135,12 @@ fn ours(name: &str) -> bool {
     )
 }
 
-/// The parameters of the protocol that are no event's own. A schema may still classify them.
+/// The parameters of the protocol that are no event's own.
 fn of_the_protocol(key: &str) -> bool {
-    const NAMES: [&str; 38] = [
+    const NAMES: [&str; 47] = [
         "e", "eid", "aid", "p", "tv", "tna", "url", "page", "refr", "res", "vp", "ds", "lang", "tz", "cs", "cd", "cookie", "ua", "ip",
         "uid", "duid", "nuid", "tnuid", "sid", "vid", "fp", "dtm", "ttm", "stm", "co", "cx", "ue_pr", "ue_px", "mac", "evn", "fl", "pv",
-        "pid",
+        "pid", "f_pdf", "f_qt", "f_realp", "f_wma", "f_dir", "f_fla", "f_java", "f_gears", "f_ag",
     ];
-    NAMES.contains(&key) || key.starts_with("f_")
+    NAMES.contains(&key)
 }

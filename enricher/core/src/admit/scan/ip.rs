@@ -7,6 +7,11 @@ pub(super) fn find(text: &str, hits: &mut Hits) {
     let bytes = text.as_bytes();
     for run in runs(text, |byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.')) {
         let piece = &text[run.clone()];
+        let count = |sign| piece.bytes().filter(|byte| *byte == sign).count();
+        let (dots, colons) = (count(b'.'), count(b':'));
+        if dots < 3 && colons < 2 {
+            continue;
+        }
         // `fe80::1` inside a word is a part of the word.
         let word = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(|byte| byte.is_ascii_alphanumeric());
         let inside = word(run.start.checked_sub(1)) || word(Some(run.end));
@@ -14,7 +19,7 @@ pub(super) fn find(text: &str, hits: &mut Hits) {
         let trimmed = if trimmed.ends_with("::") { trimmed } else { trimmed.trim_end_matches(':') };
         let skipped = if trimmed.starts_with("::") { 0 } else { trimmed.len() - trimmed.trim_start_matches([':', '.']).len() };
         let trimmed = &trimmed[skipped..];
-        if !inside && trimmed.matches(':').count() >= 2 && trimmed.len() > 2 && trimmed.parse::<Ipv6Addr>().is_ok() {
+        if !inside && colons >= 2 && trimmed.len() > 2 && trimmed.parse::<Ipv6Addr>().is_ok() {
             hits.push((run.start + skipped..run.start + skipped + trimmed.len(), Mark::Ip));
             continue;
         }

@@ -5,14 +5,11 @@ use super::{Hits, Mark, runs};
 use std::ops::Range;
 
 /// Prefixes that issuers give to their secrets; what follows is long and random.
-const PREFIXES: [&str; 22] = [
-    "sk_live_",
-    "sk_test_",
-    "pk_live_",
-    "pk_test_",
-    "rk_live_",
-    "rk_test_",
-    "whsec_",
+const PREFIXES: [&str; 23] = [
+    "AIza",
+    "AKIA",
+    "ASIA",
+    "eyJ",
     "ghp_",
     "gho_",
     "ghs_",
@@ -20,13 +17,17 @@ const PREFIXES: [&str; 22] = [
     "ghr_",
     "github_pat_",
     "glpat-",
+    "pk_live_",
+    "pk_test_",
+    "rk_live_",
+    "rk_test_",
+    "sk_live_",
+    "sk_test_",
+    "whsec_",
+    "xoxa-",
     "xoxb-",
     "xoxp-",
-    "xoxa-",
     "xoxs-",
-    "AKIA",
-    "ASIA",
-    "AIza",
     "ya29.",
 ];
 /// Words that people and programs put before a secret, joined by `_` or `-`.
@@ -60,32 +61,36 @@ const NAMES: [&str; 20] = [
 
 pub(super) fn find(text: &str, hits: &mut Hits) {
     for run in runs(text, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'/' | b'=' | b'.' | b'~')) {
-        let piece = &text[run.clone()];
-        if piece.len() >= 8 {
-            in_run(piece, run.start, hits);
+        if run.len() >= 8 {
+            in_run(&text[run.clone()], run.start, hits);
         }
     }
     named(text, hits);
+    if text.as_bytes().contains(&b' ') {
+        schemes(text, hits);
+    }
 }
 
 fn in_run(run: &str, start: usize, hits: &mut Hits) {
     let mut hit = |range: Range<usize>| hits.push((start + range.start..start + range.end, Mark::Token));
-    if let Some(at) = run.find("eyJ").filter(|at| run.len() - at >= 20 && run[*at..].contains('.')) {
-        hit(at..run.len());
-    }
-    for prefix in PREFIXES {
-        if let Some(at) = run.find(prefix).filter(|at| run.len() - at >= prefix.len() + 8) {
-            hit(at..run.len());
-        }
-    }
     // Letters and digits, joined by what stands inside of tokens but not inside of paths.
     for part in runs(run, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
         let text = &run[part.clone()];
-        if worded(text) || text.len() >= 20 && random(text.as_bytes()) {
+        if prefixed(&run[part.start..]) {
+            hit(part.start..run.len());
+            return;
+        }
+        let digits = text.bytes().any(|b| b.is_ascii_digit());
+        if text.len() < 8 || text.len() < 16 && !digits {
+            continue;
+        }
+        if digits && worded(text) || text.len() >= 20 && random(text.as_bytes()) {
             hit(part.clone());
             continue;
         }
-        uuids(text, part.start, &mut hit);
+        if text.len() >= 36 && digits {
+            uuids(text, part.start, &mut hit);
+        }
         for piece in runs(text, |byte| byte.is_ascii_alphanumeric()) {
             if opaque(text[piece.clone()].as_bytes()) {
                 hit(part.start + piece.start..part.start + piece.end);
@@ -94,22 +99,32 @@ fn in_run(run: &str, start: usize, hits: &mut Hits) {
     }
 }
 
+/// Begins with an issuer's prefix, and enough follows.
+fn prefixed(rest: &str) -> bool {
+    if !matches!(rest.as_bytes().first(), Some(b'A' | b'e' | b'g' | b'p' | b'r' | b's' | b'w' | b'x' | b'y')) {
+        return false;
+    }
+    PREFIXES.iter().any(|prefix| rest.len() >= prefix.len() + 8 && rest.starts_with(prefix) && (*prefix != "eyJ" || rest.contains('.')))
+}
+
 /// `tok_9f8e7d6c5b`: a secret's word and then a piece of letters and digits mixed.
 fn worded(text: &str) -> bool {
     let mut pieces = text.split(['_', '-']);
     let word = pieces.next().unwrap_or_default();
     let mixed =
         |piece: &str| piece.len() >= 8 && piece.bytes().any(|b| b.is_ascii_digit()) && piece.bytes().any(|b| b.is_ascii_alphabetic());
-    WORDS.iter().any(|known| known.eq_ignore_ascii_case(word)) && pieces.any(mixed)
+    word.len() < text.len() && WORDS.iter().any(|known| known.eq_ignore_ascii_case(word)) && pieces.any(mixed)
 }
 
 /// One piece without separators.
 fn opaque(piece: &[u8]) -> bool {
+    if piece.len() < 16 {
+        return false;
+    }
     let digits = piece.iter().filter(|b| b.is_ascii_digit()).count();
     let hex = piece.iter().all(u8::is_ascii_hexdigit);
     let mixed = digits > 0 && digits < piece.len();
     match piece.len() {
-        0..16 => false,
         16..20 => hex && mixed || digits == piece.len(),
         20..32 => hex && mixed || digits == piece.len() || random(piece),
         _ => mixed || hex || random(piece),
@@ -131,59 +146,73 @@ fn random(text: &[u8]) -> bool {
     changes.count() * 4 > text.len()
 }
 
-/// Groups of 8, 4, 4, 4 and 12 hex digits.
+/// Groups of 8, 4, 4, 4 and 12 hex digits, joined by `-`.
 fn uuids(text: &str, start: usize, hit: &mut impl FnMut(Range<usize>)) {
-    let groups: Vec<Range<usize>> = runs(text, |byte| byte.is_ascii_alphanumeric()).collect();
-    let hex = |range: &Range<usize>| text.as_bytes()[range.clone()].iter().all(u8::is_ascii_hexdigit);
-    for five in groups.windows(5) {
-        let lengths: Vec<usize> = five.iter().map(Range::len).collect();
-        if lengths == [8, 4, 4, 4, 12] && five.iter().all(hex) && five[4].end - five[0].start == 36 {
-            hit(start + five[0].start..start + five[4].end);
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at + 36 <= bytes.len() {
+        let begins = at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
+        let fits = begins
+            && bytes[at..at + 36]
+                .iter()
+                .enumerate()
+                .all(|(n, b)| if matches!(n, 8 | 13 | 18 | 23) { *b == b'-' } else { b.is_ascii_hexdigit() });
+        if fits {
+            hit(start + at..start + at + 36);
+            at += 36;
+        } else {
+            at += 1;
         }
     }
 }
 
-/// `password=hunter2`, `api_key: 1234abcd`, `Bearer abcd1234`.
+/// Bytes of a value that are looked at to say whether it is a secret.
+const VALUE_BYTES: usize = 128;
+
+/// How many bytes belong to a named or announced value that begins here. An end is ASCII, so it is a border of characters.
+fn value(bytes: &[u8]) -> usize {
+    let ends = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'&' | b';' | b',' | b'"' | b'\'' | b'<' | b'>' | b')' | b'}' | b']' | b'[');
+    bytes.iter().position(ends).unwrap_or(bytes.len())
+}
+
+/// `password=hunter2`, `api_key: 1234abcd`.
 fn named(text: &str, hits: &mut Hits) {
-    let ends = |c: char| c.is_whitespace() || matches!(c, '&' | ';' | ',' | '"' | '\'' | '<' | '>' | ')' | '}' | ']' | '[');
-    let value = |from: usize| from..from + text[from..].find(ends).unwrap_or(text.len() - from);
-    for (at, sign) in text.char_indices().filter(|(_, c)| matches!(c, '=' | ':')) {
-        let name = &text[..at];
-        let name = &name[name.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).len()..];
-        let name: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).take(32).collect();
-        if !NAMES.contains(&name.as_str()) {
+    let bytes = text.as_bytes();
+    let mut until = 0;
+    for at in (0..bytes.len()).filter(|at| matches!(bytes[*at], b'=' | b':')) {
+        let letters = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let length = bytes[..at].iter().rev().take(32).take_while(letters).count();
+        if at < until || length < 3 || !is_secret_name(&bytes[at - length..at]) {
             continue;
         }
-        let after = at + 1;
-        let space = text[after..].len() - text[after..].trim_start_matches(' ').len();
-        let found = value(after + space);
-        let secret = &text[found.clone()];
-        let likely = secret.len() >= 8 && secret.bytes().any(|b| b.is_ascii_digit());
-        if secret.len() >= 4 && (sign == '=' && space == 0 || likely) {
-            hits.push((found, Mark::Token));
+        let space = bytes[at + 1..].iter().take(8).take_while(|b| **b == b' ').count();
+        let from = at + 1 + space;
+        let head = &bytes[from..bytes.len().min(from + VALUE_BYTES)];
+        let head = &head[..value(head)];
+        let likely = head.len() >= 8 && head.iter().any(u8::is_ascii_digit);
+        if head.len() >= 4 && (bytes[at] == b'=' && space == 0 || likely) {
+            until = from + value(&bytes[from..]);
+            hits.push((from..until, Mark::Token));
         }
     }
-    let mut from = 0;
-    while let Some((at, word)) = scheme(text, from) {
-        let found = value(at + word);
-        let secret = text[found.clone()].as_bytes();
+}
+
+fn is_secret_name(name: &[u8]) -> bool {
+    let letters = || name.iter().filter(|b| b.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase);
+    NAMES.iter().any(|known| letters().eq(known.bytes()))
+}
+
+/// `Bearer abcd1234`, `Basic dTpw`.
+fn schemes(text: &str, hits: &mut Hits) {
+    let bytes = text.as_bytes();
+    for at in (0..bytes.len()).filter(|at| matches!(bytes[*at], b'b' | b'B')) {
+        let begins = |word: &&str| bytes.get(at..at + word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()));
+        let Some(word) = ["bearer ", "basic "].iter().find(|word| begins(word)) else { continue };
+        let from = at + word.len();
+        let found = from..from + value(&bytes[from..]);
+        let secret = &bytes[found.clone()];
         if secret.len() >= 8 && secret.iter().any(|b| b.is_ascii_digit() || b.is_ascii_uppercase() || *b == b'=') {
             hits.push((found, Mark::Token));
         }
-        from = at + word;
     }
-}
-
-/// The next `Bearer ` or `Basic `: its place and length.
-fn scheme(text: &str, from: usize) -> Option<(usize, usize)> {
-    let bytes = text.as_bytes();
-    let starts = (from..bytes.len()).filter(|at| matches!(bytes[*at], b'b' | b'B'));
-    starts
-        .filter_map(|at| {
-            ["bearer ", "basic "]
-                .iter()
-                .find(|word| bytes.get(at..at + word.len()).is_some_and(|b| b.eq_ignore_ascii_case(word.as_bytes())))
-                .map(|word| (at, word.len()))
-        })
-        .next()
 }

@@ -8,6 +8,7 @@
 mod foreign;
 
 use crate::admit::decode::kind;
+use crate::admit::names::Names;
 use forebay_schemas::json::Json;
 use foreign::Foreign;
 use regex::Regex;
@@ -57,8 +58,7 @@ struct Array {
 struct Object {
     required: Vec<String>,
     closed: bool,
-    /// By name, sorted.
-    properties: Vec<(String, Check)>,
+    properties: Option<(Names, Vec<Check>)>,
 }
 
 /// What a property that came as text should become.
@@ -175,11 +175,11 @@ impl Check {
                     true
                 }),
                 "properties" => {
-                    for (name, schema) in value.as_object().into_iter().flatten() {
-                        check.object.properties.push((name.clone(), Check::node(schema)?));
-                    }
-                    check.object.properties.sort_by(|a, b| a.0.cmp(&b.0));
-                    value.is_object()
+                    let members = value.as_object();
+                    let checks: Result<Vec<Check>, String> = members.into_iter().flat_map(|all| all.values()).map(Check::node).collect();
+                    let names = Names::new(members.into_iter().flat_map(|all| all.keys()).map(|name| name.as_str().into()).collect());
+                    check.object.properties = Some((names, checks?));
+                    members.is_some()
                 }
                 // Notes say nothing about validity.
                 "$schema" | "$id" | "$comment" | "title" | "description" | "default" | "deprecated" | "examples" | "readOnly"
@@ -217,8 +217,8 @@ impl Check {
     }
 
     fn property(&self, name: &str) -> Option<&Check> {
-        let properties = &self.object.properties;
-        properties.binary_search_by(|(other, _)| other.as_str().cmp(name)).ok().map(|at| &properties[at].1)
+        let (names, checks) = self.object.properties.as_ref()?;
+        names.find(name).map(|number| &checks[number])
     }
 
     fn value(&self, value: &Json<'_>) -> Result<(), Violation> {
@@ -258,7 +258,7 @@ impl Check {
                 return Err(Violation::here("{path}: missing".to_owned()).below(format!(".{name}")));
             }
         }
-        if self.object.properties.is_empty() && !self.object.closed {
+        if self.object.properties.is_none() && !self.object.closed {
             return Ok(());
         }
         for (name, value) in members {

@@ -1,0 +1,186 @@
+//! Each dialect's way of saying things ends in the same shape.
+
+use crate::fixtures::event;
+use crate::told::told;
+use forebay_schemas::dialect::Dialect;
+use forebay_schemas::id::IdOrigin;
+use forebay_schemas::time::Micros;
+use forebay_schemas::wire::harvested::{Content, Harvested};
+
+fn check(dialect: Dialect, payload: &str, expected: &str) {
+    assert_eq!(told(&event(dialect, payload)), expected, "{payload}");
+}
+
+#[test]
+fn native() {
+    check(
+        Dialect::Native,
+        r#"{"event_id":"e","event_type":"product_viewed","event_time":"2026-11-30T11:59:00.5Z","anonymous_id":"a","user_id":"u","session_id":"s",
+            "schema_version":"1-0-0","seq":1,"session_index":2,"page_id":"p","properties":{"product_id":"p-1","price":1.10},
+            "context":{"timezone":"Europe/Berlin","locale":"de-DE","consent":{},"page":{"url":"https://shop.example/a?x=1&utm_source=n#f","title":"T"},
+                       "device":{"type":"Phone","os":"Android"},"screen":{"width":390,"height":844}}}"#,
+        "product_viewed 1-0-0 | 2026-11-30T11:59:00.500000Z client | user anonymous session seq=1 visit=2 | url=https://shop.example/a?utm_source=n path=/a title=T | \
+         type=mobile os=Android locale=de-DE timezone=Europe/Berlin width=390 height=844 | source=n | {\"product_id\":\"p-1\",\"price\":1.10}",
+    );
+    check(
+        Dialect::Native,
+        r#"{"event_type":"product_viewed","anonymous_id":"","user_id":null}"#,
+        "product_viewed 1-0-0 | 2026-11-30T12:00:00.000000Z received | {}",
+    );
+    check(
+        Dialect::Native,
+        r#"{"event_type":"product_viewed","schema_version":"7-0-0"}"#,
+        "unknown_schema_version: schema_version: expected one of 1-0-0",
+    );
+}
+
+#[test]
+fn native_time_by_the_monotonic_clock() {
+    let envelope = Some(r#"{"sent_mono_ms":61000}"#.to_owned());
+    let event = Harvested { envelope, ..event(Dialect::Native, r#"{"event_type":"product_viewed","mono_ms":1000.5}"#) };
+    assert_eq!(told(&event), "product_viewed 1-0-0 | 2026-11-30T11:59:00.000500Z corrected | {}");
+}
+
+#[test]
+fn a_pixel_is_an_event() {
+    let payload = "event_type=product_viewed&anonymous_id=a&properties.price=1.5&properties.name=caf%C3%A9+x&properties.position=";
+    let event = Harvested { content: Content::Query, ..event(Dialect::Native, payload) };
+    assert_eq!(
+        told(&event),
+        "product_viewed 1-0-0 | 2026-11-30T12:00:00.000000Z received | anonymous | {\"name\":\"café x\",\"position\":null,\"price\":1.5}"
+    );
+}
+
+#[test]
+fn segment_family() {
+    check(
+        Dialect::Segment,
+        r#"{"type":"track","event":"Product Clicked","messageId":"m","anonymousId":"a","userId":7,"timestamp":"2026-11-30T11:00:00Z","sentAt":"2026-11-30T11:30:00Z",
+            "properties":{"name":" a  b ","price":2,"name":"x"},
+            "context":{"ip":"203.0.113.7","page":{"url":"https://shop.example/p","path":"/p","referrer":"$direct"},"library":{"name":"@segment/analytics-node","version":"3.1.0"},
+                       "campaign":{"name":"spring","source":"mail"},"os":{"name":"iOS"},"screen":{"width":1,"height":2},"sessionId":1796021499446,"userAgent":"curl/8"}}"#,
+        "product_clicked 1-0-0 | 2026-11-30T11:30:00.000000Z corrected | user anonymous session | url=https://shop.example/p path=/p | \
+         os=iOS width=1 height=2 library=analytics-node/3.1.0 | source=mail name=spring | {\"price\":2,\"name\":\"x\"}",
+    );
+    check(
+        Dialect::Segment,
+        r#"{"type":"page","name":"Home","originalTimestamp":"2026-11-30T11:00:00Z","anonymousId":"a","properties":{"url":"https://pat:pw@shop.example/?q=1","title":"T"}}"#,
+        "page_viewed 1-0-0 | 2026-11-30T11:00:00.000000Z client | anonymous | url=https://shop.example/ path=/ title=T | \
+         {\"url\":\"https://shop.example/\",\"title\":\"T\",\"name\":\"Home\"}",
+    );
+    // RudderStack keeps the traits of an identify in the context.
+    check(
+        Dialect::Segment,
+        r#"{"type":"identify","userId":"u","context":{"traits":{"firstName":"Pat","plan":"Pro "}}}"#,
+        "user_identified 1-0-0 | 2026-11-30T12:00:00.000000Z received | user | {\"first_name\":\"[redacted]\",\"plan\":\"pro\"}",
+    );
+    check(
+        Dialect::Segment,
+        r#"{"type":"group","userId":"u","traits":{}}"#,
+        "schema_violation: properties.group_id: missing (group_identified 1-0-0)",
+    );
+    check(
+        Dialect::Segment,
+        r#"{"type":"track","event":"Product Clicked","properties":[1]}"#,
+        "schema_violation: properties: expected an object, got array",
+    );
+    check(Dialect::Segment, r#"{"type":"track","properties":{}}"#, "missing_event_type: payload: no event type or name");
+    check(
+        Dialect::Segment,
+        r#"{"type":"track","event":"Product Clicked","properties":{"price":"1"}}"#,
+        "schema_violation: properties.price: expected type [\"number\",\"null\"], got string (product_clicked 1-0-0)",
+    );
+}
+
+#[test]
+fn snowplow() {
+    check(
+        Dialect::Snowplow,
+        r#"{"e":"se","se_ca":"cart","se_ac":"add","se_va":"3.50","eid":"e","tv":"js-4.10.1","tna":"sp1","aid":"shop","p":"web","lang":"en-US","res":"1280x720","tz":"UTC",
+            "dtm":"1796039990000","stm":"1796039995000","vid":"2","sid":"s","duid":"d","uid":"u","nuid":"n","url":"https://shop.example/a?utm_campaign=x%20y","refr":"https://ref.example/?q=pat",
+            "co":"{\"data\":[{\"schema\":\"iglu:com.snowplowanalytics.snowplow/client_session/jsonschema/1-0-2\",\"data\":{\"eventIndex\":4,\"sessionIndex\":9}}]}"}"#,
+        "structured_event 1-0-0 | 2026-11-30T11:59:55.000000Z corrected | user anonymous session seq=4 visit=2 | url=https://shop.example/a?utm_campaign=x%20y path=/a referrer=https://ref.example/ | \
+         locale=en-US timezone=UTC width=1280 height=720 library=js/4.10.1 | name=x y | {\"category\":\"cart\",\"action\":\"add\",\"value\":3.50}",
+    );
+    let link = "eyJzY2hlbWEiOiJ4IiwiZGF0YSI6eyJzY2hlbWEiOiJpZ2x1OmNvbS5zbm93cGxvd2FuYWx5dGljcy5zbm93cGxvdy9saW5rX2NsaWNrL2pzb25zY2hlbWEvMS0wLTEiLCJkYXRhIjp7InRhcmdldFVybCI6Imh0dHBzOi8veC5leGFtcGxlLz9hPWIifX19";
+    check(
+        Dialect::Snowplow,
+        &format!(r#"{{"e":"ue","ue_px":"{link}"}}"#),
+        "link_clicked 1-0-0 | 2026-11-30T12:00:00.000000Z received | {\"target_url\":\"https://x.example/\"}",
+    );
+    let query = Harvested {
+        content: Content::Query,
+        ..event(Dialect::Snowplow, "e=pv&page=%C3%9Cni&ttm=1796039990000&dtm=1&url=https%3A%2F%2Fshop.example%2Fa")
+    };
+    assert_eq!(told(&query), "page_viewed 1-0-0 | 2026-11-30T11:59:50.000000Z client | url=https://shop.example/a path=/a title=Üni | {}");
+    for (payload, expected) in [
+        (r#"{"e":"ue"}"#, "missing_event_type: ue_pr: a self-describing event is missing"),
+        (r#"{"e":"ue","ue_pr":"{"}"#, "malformed: ue_pr: not JSON at byte 1"),
+        (r#"{"e":"ue","ue_px":"***"}"#, "malformed: ue_px: not base64url"),
+        (r#"{"e":"pv","co":"[\"\\ud800\"]"}"#, "lone_surrogate: co: half of a surrogate pair at byte 2"),
+        (
+            r#"{"e":"se","se_ca":"a","se_ac":"b","se_va":"x"}"#,
+            "schema_violation: properties.value: expected type [\"number\",\"null\"], got string (structured_event 1-0-0)",
+        ),
+    ] {
+        check(Dialect::Snowplow, payload, expected);
+    }
+}
+
+#[test]
+fn posthog() {
+    check(
+        Dialect::Posthog,
+        r#"{"uuid":"x","event":"$pageview","timestamp":"2026-11-30T11:00:00Z","properties":{"$current_url":"https://shop.example/a#b","$pathname":"/a","title":"T","$referrer":"$direct",
+            "distinct_id":"u","$device_id":"d","$session_id":"s","$is_identified":true,"$lib":"web","$lib_version":"1.449.2","$timezone":"UTC","$browser_language":"en-US","$screen_width":1,"$screen_height":2,
+            "$raw_user_agent":"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/148.0.0.0 Safari/537.36","utm_source":"n","token":"t","$sdk_debug_x":1}}"#,
+        "page_viewed 1-0-0 | 2026-11-30T11:00:00.000000Z client | user anonymous session | url=https://shop.example/a path=/a title=T | \
+         type=desktop os=Linux browser=Chrome locale=en-US timezone=UTC width=1 height=2 library=web/1.449.2 | source=n | {\"title\":\"T\"}",
+    );
+    for (properties, ids) in [
+        (r#"{"distinct_id":"d","$device_id":"d"}"#, "anonymous"),
+        (r#"{"distinct_id":"x","$is_identified":false}"#, "anonymous"),
+        (r#"{"distinct_id":"u"}"#, "user"),
+        (r#"{"distinct_id":"$posthog_cookieless"}"#, ""),
+    ] {
+        let payload = format!(r#"{{"event":"product clicked","offset":60000,"properties":{properties}}}"#);
+        let ids = if ids.is_empty() { String::new() } else { format!("{ids} | ") };
+        check(Dialect::Posthog, &payload, &format!("product_clicked 1-0-0 | 2026-11-30T11:59:00.000000Z corrected | {ids}{{}}"));
+    }
+    check(
+        Dialect::Posthog,
+        r#"{"event":"$identify","distinct_id":"u","properties":{"$os":"iOS"},"$set":{"name":"Pat","plan":"pro"}}"#,
+        "user_identified 1-0-0 | 2026-11-30T12:00:00.000000Z received | user | os=iOS | {\"name\":\"[redacted]\",\"plan\":\"pro\"}",
+    );
+}
+
+#[test]
+fn what_cannot_be_read() {
+    let bytes = |full_length, id_origin, index| Harvested {
+        content: Content::Bytes,
+        full_length,
+        id_origin,
+        index,
+        ..event(Dialect::Segment, "{")
+    };
+    for (event, expected) in [
+        (bytes(None, IdOrigin::Assigned, 0), "unreadable: body: could not be decoded or split into events"),
+        (bytes(Some(5_000_000), IdOrigin::Assigned, 0), "unreadable: body: could not be decoded or split into events"),
+        (bytes(Some(5_000_000), IdOrigin::Client, 0), "event_too_large: payload: 5000000 bytes, the bound is 1048576"),
+        (bytes(Some(5_000_000), IdOrigin::Assigned, 3), "event_too_large: payload: 5000000 bytes, the bound is 1048576"),
+        (event(Dialect::Segment, r#"{"v":NaN}"#), "malformed: payload: not JSON at byte 5"),
+        (event(Dialect::Segment, "[1]"), "not_an_object: payload: expected an object, got array"),
+        (event(Dialect::Segment, r#"{"a":"\ud83d"}"#), "lone_surrogate: payload: half of a surrogate pair at byte 6"),
+        (event(Dialect::Segment, &"[".repeat(100_000)), "nesting_too_deep: payload: nested too deep at byte 64"),
+        (Harvested { content: Content::Query, ..event(Dialect::Native, "a=%ff") }, "malformed: query: not UTF-8 at byte 0"),
+    ] {
+        assert_eq!(told(&event), expected);
+    }
+}
+
+#[test]
+fn the_gateways_sending_time_counts_first() {
+    let payload = r#"{"type":"track","event":"Product Clicked","timestamp":"2026-11-30T11:00:00Z","sentAt":"2026-11-30T11:30:00Z"}"#;
+    let event = Harvested { sent_at: Micros::parse_rfc3339("2026-11-30T11:10:00Z"), ..event(Dialect::Segment, payload) };
+    assert_eq!(told(&event), "product_clicked 1-0-0 | 2026-11-30T11:50:00.000000Z corrected | {}");
+}

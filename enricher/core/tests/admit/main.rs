@@ -1,0 +1,8 @@
+//! Admission as a whole, through the public face alone.
+
+mod fixtures;
+mod canary;
+mod dialects;
+mod hostile;
+mod recordings;
+mod told;
