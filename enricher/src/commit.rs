@@ -3,7 +3,7 @@
 //! Owns: the lane's producer, what to do when a commit is aborted, unknown or fenced, applying to the backends, flushing
 //! them. Does not own: what is committed (`task`), when (`lane`).
 //! Invariants: E4, outputs, deltas and offsets are in one transaction; E5, a backend gets a batch only after its commit
-//! is known; a commit of unknown outcome is settled by the `seq` that the log holds, never by guessing.
+//! is known; a commit of unknown outcome is settled by what the log then holds, never by guessing.
 
 use crate::error::LaneError;
 use crate::metrics::Metrics;
@@ -30,8 +30,8 @@ pub struct Committer {
 /// A task as the committer knows it.
 pub struct Standing {
     pub backend: Arc<dyn Backend>,
-    /// The `seq` that the log holds for this lane; `None` while it holds nothing.
-    pub committed: Option<i64>,
+    /// What the log holds for this lane; `None` while it holds nothing.
+    pub committed: Option<Committed>,
     pub flushed_at: Instant,
 }
 
@@ -83,7 +83,7 @@ impl Committer {
 
     fn apply(&mut self, cut: &Cut) -> Result<(), StateError> {
         let task = self.tasks.get_mut(&cut.partition).expect("a lane commits its own tasks");
-        task.committed = Some(cut.seq);
+        task.committed = Some(cut.committed.clone());
         task.backend.apply(&cut.ops, &cut.meta)?;
         cut.reclaim.as_ref().map_or(Ok(()), |ranges| task.backend.reclaim(ranges))
     }
@@ -97,14 +97,17 @@ impl Committer {
         let partitions: Vec<i32> = self.tasks.keys().copied().collect();
         for partition in partitions {
             let found = self.insist(|this| this.lane.committed(input(partition)))?;
-            let found = found.map(|committed| seq_of(&committed)).transpose()?;
-            let stood = self.tasks[&partition].committed;
+            let stood = &self.tasks[&partition].committed;
             let cut = cuts.iter().find(|cut| cut.partition == partition);
+            // The whole metadata: it names the life that committed, and another life may have come to the same `seq`.
             let this = match cut {
-                Some(cut) if found == Some(cut.seq) => Some(Outcome::Committed),
-                Some(_) if found == stood => Some(Outcome::NotCommitted),
-                None if found == stood => None,
-                Some(_) | None => return Err(LaneError::Moved { task: partition, expected: stood, found }),
+                Some(cut) if found.as_ref() == Some(&cut.committed) => Some(Outcome::Committed),
+                Some(_) if found == *stood => Some(Outcome::NotCommitted),
+                None if found == *stood => None,
+                Some(_) | None => {
+                    let offset = |committed: &Option<Committed>| committed.as_ref().map(|committed| committed.offset);
+                    return Err(LaneError::Moved { task: partition, expected: offset(stood), found: offset(&found) });
+                }
             };
             match (outcome, this) {
                 (Some(one), Some(other)) if one != other => return Err(LaneError::Torn { task: partition }),
@@ -162,11 +165,6 @@ pub fn condemn_if_corrupt(stores: &Stores, task: i32, error: &StateError) {
 
 pub fn input(partition: i32) -> TopicPartition {
     TopicPartition { topic: Topic::Harvested, partition }
-}
-
-/// The `seq` in a committed offset's metadata.
-pub fn seq_of(committed: &Committed) -> Result<i64, LaneError> {
-    field(&committed.metadata, "seq").ok_or_else(|| LaneError::Metadata(committed.metadata.clone()))
 }
 
 /// A number out of `name=number;…`.

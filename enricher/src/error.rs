@@ -23,12 +23,10 @@ pub enum StartError {
 pub enum LaneError {
     #[error("another process runs this lane now ({0}); stop one of them")]
     Fenced(String),
-    #[error("task {task}: another process committed meanwhile (commit {found:?} where {expected:?} stood); stop one of them")]
+    #[error("task {task}: another process committed meanwhile (offset {found:?} where {expected:?} stood); stop one of them")]
     Moved { task: i32, expected: Option<i64>, found: Option<i64> },
     #[error("task {task}: the log committed a part of a transaction; it cannot be trusted")]
     Torn { task: i32 },
-    #[error("the committed offset's metadata {0:?} holds no seq: it was not written by this job")]
-    Metadata(String),
     #[error("stopped before the last commit was through ({0}); its records are read again at the next start")]
     Stopped(String),
     #[error("task {task}: {error}")]
@@ -84,6 +82,8 @@ pub enum RecoveryError {
          new on purpose, remove the state folder of this task"
     )]
     Orphan { seq: i64 },
+    #[error("the deltas are those of job {found:?}; a job of another name needs topics of its own")]
+    OtherJob { found: String },
     #[error("stopped while recovering")]
     Stopped,
 }

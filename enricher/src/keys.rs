@@ -118,7 +118,8 @@ mod tests {
         let keys = dir.path().join("keys");
         let config = ensure(&keys).expect("made");
         let texts = |config: &KeysConfig| {
-            [&config.mask_file, &config.bad_public_file, &config.bad_private_file].map(|path| path.as_deref().map(|path| read(path).expect("there")))
+            [&config.mask_file, &config.bad_public_file, &config.bad_private_file]
+                .map(|path| path.as_deref().map(|path| read(path).expect("there")))
         };
         let first = texts(&config);
         assert_eq!(texts(&ensure(&keys).expect("there")), first);

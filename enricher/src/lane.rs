@@ -64,6 +64,7 @@ pub fn recover(plan: &Plan) -> Result<(Vec<Task>, Committer), LaneError> {
     let mut producer = open_producer(plan)?;
     let options = plan.rules.pipeline.options();
     let recovery = Recovery {
+        job: &plan.rules.job,
         log: &*plan.log,
         stores: &plan.stores,
         origin: &plan.rules.origin,
@@ -78,13 +79,12 @@ pub fn recover(plan: &Plan) -> Result<(Vec<Task>, Committer), LaneError> {
     for &partition in &plan.partitions {
         let committed = producer.committed(input(partition))?;
         let recovered = recovery.task(partition, committed.as_ref()).map_err(|error| LaneError::Recovery { task: partition, error })?;
-        let committed = committed.as_ref().map(crate::commit::seq_of).transpose()?;
         standings.insert(partition, Standing { backend: recovered.backend.clone(), committed, flushed_at: Instant::now() });
         let task = Task::new(partition, plan.rules.clone(), recovered.backend, recovered.seq, recovered.offset);
         let task = task.map_err(|error| state_error(plan, partition, error))?;
         let everything = task.totals().everything();
         plan.metrics.add(&everything);
-        plan.status.committed(partition, recovered.offset, everything);
+        plan.status.committed(everything);
         tasks.push(task);
     }
     let committer = Committer {
@@ -282,7 +282,7 @@ impl<'a> Lane<'a> {
         self.in_flight = false;
         for cut in result? {
             self.plan.metrics.add(&cut.changes);
-            self.plan.status.committed(cut.partition, cut.committed.offset, cut.changes);
+            self.plan.status.committed(cut.changes);
             let seat = self.seats.iter_mut().find(|seat| seat.task.partition() == cut.partition);
             seat.expect("a lane commits its own tasks").task.settled();
         }

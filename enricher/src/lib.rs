@@ -38,7 +38,7 @@ use forebay_enricher_core::Pipeline;
 use forebay_schemas::limit;
 use forebay_schemas::outcome::Outcome;
 use forebay_schemas::topic::Topic;
-use forebay_stores::log::{Log, TopicPartition};
+use forebay_stores::log::Log;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -48,7 +48,6 @@ use std::time::Duration;
 
 /// All lanes of this process. Dropping it without `stop` leaves their threads running.
 pub struct Enricher {
-    log: Arc<dyn Log>,
     stop: Arc<Stop>,
     lanes: Vec<Running>,
 }
@@ -101,6 +100,8 @@ impl Enricher {
             },
             refresh_after_micros: config::micros(config.refresh_after()),
             origin,
+            job: config.job.clone(),
+            life: task::fresh::<8>().iter().map(|byte| format!("{byte:02x}")).collect(),
         });
         let stop = Arc::new(Stop::default());
         let mut lanes = Vec::new();
@@ -123,13 +124,13 @@ impl Enricher {
                 Ok(thread) => lanes.push(Running { id, status, thread }),
                 Err(error) => {
                     // Those that did start hold their lanes: let them go before telling.
-                    let started = Enricher { log, stop, lanes };
+                    let started = Enricher { stop, lanes };
                     let _ = started.stop();
                     return Err(error.into());
                 }
             }
         }
-        Ok(Enricher { log, stop, lanes })
+        Ok(Enricher { stop, lanes })
     }
 
     /// Why not every lane works, if one does not.
@@ -172,17 +173,6 @@ impl Enricher {
             sum.in_clear = sum.in_clear.take().or(field.in_clear);
         }
         sums.into_iter().map(|((event_type, path), field)| UnclassifiedCount { event_type, path, field }).collect()
-    }
-
-    /// Harvested records, ticks included, behind which the committed offsets are. Idle partitions commit their ticks only
-    /// now and then, so this is rarely 0 while gateways tick.
-    pub fn lag_records(&self) -> u64 {
-        let offsets = self.lanes.iter().flat_map(|lane| lane.status.offsets());
-        let behind = offsets.map(|(partition, offset)| {
-            let bounds = self.log.bounds(TopicPartition { topic: Topic::Harvested, partition });
-            bounds.map_or(0, |bounds| bounds.end.saturating_sub(offset).max(0).unsigned_abs())
-        });
-        behind.sum()
     }
 }
 

@@ -49,7 +49,8 @@ impl Metrics {
             GaugeVec::new(Opts::new("forebay_task_watermark_lag_seconds", "Task clock less watermark, in log time."), &["task"])?;
         registry.register(Box::new(watermark_lag_seconds.clone()))?;
         let commit_seconds = Histogram::with_opts(
-            HistogramOpts::new("forebay_commit_seconds", "From the first try of a commit to the state applied.").buckets(COMMIT_SECONDS.to_vec()),
+            HistogramOpts::new("forebay_commit_seconds", "From the first try of a commit to the state applied.")
+                .buckets(COMMIT_SECONDS.to_vec()),
         )?;
         registry.register(Box::new(commit_seconds.clone()))?;
         Ok(Metrics {

@@ -146,7 +146,10 @@ impl Progress {
             held: r.long()? as u64,
             retired: r.long()? as u64,
             refreshed_at: r.micros()?,
-            gateways: r.array(|r| Ok((r.string()?, Gateway { published_through: r.micros()?, heard_at: r.micros()? })))?.into_iter().collect(),
+            gateways: r
+                .array(|r| Ok((r.string()?, Gateway { published_through: r.micros()?, heard_at: r.micros()? })))?
+                .into_iter()
+                .collect(),
             generations: r.array(|r| Ok((r.long()?, r.long()?)))?.into_iter().collect(),
         };
         r.end()?;

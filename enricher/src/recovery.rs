@@ -16,7 +16,7 @@ use crate::stop::Stop;
 use forebay_schemas::limit;
 use forebay_schemas::topic::Topic;
 use forebay_schemas::wire::delta::{self, Delta, Op};
-use forebay_stores::log::{Bounds, Committed, Log, Record, TopicPartition};
+use forebay_stores::log::{Bounds, Committed, Log, LogError, Record, TopicPartition};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// What recovery of any task goes by.
 pub struct Recovery<'a> {
+    pub job: &'a str,
     pub log: &'a dyn Log,
     pub stores: &'a Stores,
     pub origin: &'a Origin,
@@ -56,6 +57,7 @@ impl Recovery<'_> {
     pub fn task(&self, task: i32, committed: Option<&Committed>) -> Result<Recovered, RecoveryError> {
         let deltas = TopicPartition { topic: Topic::Delta, partition: task };
         let last = last_delta(self.log, deltas)?;
+        let last = last.map(|record| self.read(record)).transpose()?;
         let input_bounds = self.log.bounds(input(task))?;
         let Some(target) = self.target(task, committed, last.as_ref())? else {
             let backend = self.stores.open(task)?;
@@ -108,7 +110,7 @@ impl Recovery<'_> {
     /// A store that stands at `target`: the local one and the deltas after it, or all from deltas.
     fn state_at(&self, task: i32, target: Point, deltas: TopicPartition, last: Option<&Delta>) -> Result<Arc<dyn Backend>, RecoveryError> {
         let why = match self.local(task, target)? {
-            Local::At(backend, seq) => match first_after(self.log, deltas, seq)? {
+            Local::At(backend, seq) => match self.first_after(deltas, seq)? {
                 _ if seq == target.seq => return Ok(backend),
                 (offset, None) => return self.apply(task, backend, deltas, offset, Chain::after(task, seq), target),
                 (offset, Some(next)) if next.prev_seq <= seq => {
@@ -149,7 +151,7 @@ impl Recovery<'_> {
     fn chain_start(&self, deltas: TopicPartition, target: Point, last: Option<&Delta>) -> Result<(i64, i64), RecoveryError> {
         let began = Instant::now();
         let (offset, first) = loop {
-            match first_after(self.log, deltas, 0)? {
+            match self.first_after(deltas, 0)? {
                 (offset, Some(first)) => break (offset, first),
                 (_, None) if began.elapsed() >= self.patience => {
                     return Err(RecoveryError::DeltasEnd { committed: target.seq, found: 0 });
@@ -197,7 +199,7 @@ impl Recovery<'_> {
             }
             for record in records {
                 at_end = None;
-                let Some(commit) = chain.next(decode(record)?)? else { continue };
+                let Some(commit) = chain.next(self.read(record)?)? else { continue };
                 check_known(&commit.ops)?;
                 let meta = Meta { seq: commit.seq, offset: commit.to_offset, origin: self.origin.clone() };
                 backend.apply(&commit.ops, &meta)?;
@@ -225,6 +227,41 @@ impl Recovery<'_> {
         tracing::info!(task, "state recovered from deltas");
         Ok(backend)
     }
+
+    /// The first part of the first commit after `seq`, found by halving (`seq` grows with the offset), and its offset, or
+    /// where it will be.
+    fn first_after(&self, deltas: TopicPartition, seq: i64) -> Result<(i64, Option<Delta>), RecoveryError> {
+        let Bounds { start, end } = self.log.bounds(deltas)?;
+        let (mut low, mut high) = (start, end);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.log.reader(deltas, middle)?.read(1, 1)?.pop() {
+                Some(record) => {
+                    let offset = record.offset;
+                    if self.read(record)?.seq <= seq { low = offset + 1 } else { high = middle }
+                }
+                None => high = middle,
+            }
+        }
+        let mut reader = self.log.reader(deltas, low)?;
+        // Retention may have taken the first parts of the oldest commit: that one is no use.
+        while let Some(record) = reader.read(1, 1)?.pop() {
+            let offset = record.offset;
+            let delta = self.read(record)?;
+            if delta.part == 0 {
+                return Ok((offset, Some(delta)));
+            }
+        }
+        Ok((low, None))
+    }
+
+    /// A delta, if it is of this job: two jobs on the same topics would tell each event twice.
+    fn read(&self, record: Record) -> Result<Delta, RecoveryError> {
+        if record.key != self.job.as_bytes() {
+            return Err(RecoveryError::OtherJob { found: String::from_utf8_lossy(&record.key).into_owned() });
+        }
+        Ok(delta::decode(&record.value.unwrap_or_default())?)
+    }
 }
 
 /// The local store as recovery found it.
@@ -239,7 +276,7 @@ fn check_known(ops: &[Op]) -> Result<(), StateError> {
 }
 
 /// The newest delta, looked for backwards: the last offsets may be no records (transaction markers).
-pub fn last_delta(log: &dyn Log, deltas: TopicPartition) -> Result<Option<Delta>, RecoveryError> {
+fn last_delta(log: &dyn Log, deltas: TopicPartition) -> Result<Option<Record>, LogError> {
     let Bounds { start, end } = log.bounds(deltas)?;
     let mut back = 1;
     while end > start {
@@ -250,40 +287,9 @@ pub fn last_delta(log: &dyn Log, deltas: TopicPartition) -> Result<Option<Delta>
             last = Some(record);
         }
         if last.is_some() || from == start {
-            return last.map(decode).transpose();
+            return Ok(last);
         }
         back *= 4;
     }
     Ok(None)
-}
-
-/// The first part of the first commit after `seq`, found by halving (`seq` grows with the offset), and its offset, or
-/// where it will be.
-fn first_after(log: &dyn Log, deltas: TopicPartition, seq: i64) -> Result<(i64, Option<Delta>), RecoveryError> {
-    let Bounds { start, end } = log.bounds(deltas)?;
-    let (mut low, mut high) = (start, end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match log.reader(deltas, middle)?.read(1, 1)?.pop() {
-            Some(record) => {
-                let offset = record.offset;
-                if decode(record)?.seq <= seq { low = offset + 1 } else { high = middle }
-            }
-            None => high = middle,
-        }
-    }
-    let mut reader = log.reader(deltas, low)?;
-    // Retention may have taken the first parts of the oldest commit: that one is no use.
-    while let Some(record) = reader.read(1, 1)?.pop() {
-        let offset = record.offset;
-        let delta = decode(record)?;
-        if delta.part == 0 {
-            return Ok((offset, Some(delta)));
-        }
-    }
-    Ok((low, None))
-}
-
-fn decode(record: Record) -> Result<Delta, RecoveryError> {
-    Ok(delta::decode(&record.value.unwrap_or_default())?)
 }

@@ -1,6 +1,6 @@
-//! What a lane tells the outside while it runs: how it stands, what it counted, how far it committed.
+//! What a lane tells the outside while it runs: how it stands, what it counted.
 //!
-//! Owns: the shared values behind `Enricher::{ready, failed, totals, unclassified, lag}`. Does not own: metrics.
+//! Owns: the shared values behind `Enricher::{ready, failed, totals, unclassified}`. Does not own: metrics.
 
 use crate::totals::Changes;
 use forebay_schemas::limit;
@@ -19,7 +19,6 @@ struct Inner {
     note: Option<String>,
     outcomes: BTreeMap<(String, Outcome), u64>,
     unclassified: BTreeMap<(String, String), Field>,
-    offsets: BTreeMap<i32, i64>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -61,9 +60,8 @@ impl Status {
         self.inner.lock().note = note;
     }
 
-    pub fn committed(&self, partition: i32, offset: i64, changes: Changes) {
+    pub fn committed(&self, changes: Changes) {
         let mut inner = self.inner.lock();
-        inner.offsets.insert(partition, offset);
         for (source, outcome, count) in changes.outcomes {
             *inner.outcomes.entry((source, outcome)).or_default() += count;
         }
@@ -100,9 +98,5 @@ impl Status {
     }
     pub fn unclassified(&self) -> BTreeMap<(String, String), Field> {
         self.inner.lock().unclassified.clone()
-    }
-    /// Committed input offsets by partition.
-    pub fn offsets(&self) -> BTreeMap<i32, i64> {
-        self.inner.lock().offsets.clone()
     }
 }

@@ -38,6 +38,10 @@ pub struct Rules {
     pub time: progress::Rules,
     pub refresh_after_micros: i64,
     pub origin: Origin,
+    /// Keys the deltas: another job's state is not this one's.
+    pub job: String,
+    /// Names this life of the process in what it commits: another may come to the same `seq`.
+    pub life: String,
 }
 
 /// Admission as a task calls it: the pipeline, or in tests something that fails.
@@ -83,7 +87,6 @@ pub struct Cut {
     pub partition: i32,
     pub outputs: Vec<(TopicPartition, Entry)>,
     pub committed: Committed,
-    pub seq: i64,
     pub ops: Arc<Vec<Op>>,
     pub meta: Meta,
     pub reclaim: Option<Reclaim>,
@@ -105,9 +108,17 @@ struct Place {
 }
 
 enum Input {
-    Tick { gateway: Bytes, through: Option<Micros> },
+    Tick {
+        gateway: Bytes,
+        through: Option<Micros>,
+    },
     /// `told`: the gateway's time, unless the record is not a gateway's.
-    Event { harvested: Box<Harvested>, value: Bytes, key: Key, told: Option<Micros> },
+    Event {
+        harvested: Box<Harvested>,
+        value: Bytes,
+        key: Key,
+        told: Option<Micros>,
+    },
 }
 
 impl Task {
@@ -255,7 +266,7 @@ impl Task {
     fn sealed(&mut self, place: Place, harvested: &Harvested, value: &Bytes, reject: &Reject) -> Bytes {
         let (failed_at, provenance) = (self.progress.clock, self.provenance(place, harvested));
         let pipeline = &self.rules.pipeline;
-        let sealer = self.sealer.get_or_insert_with(|| Sealer::new(pipeline.bad_key(), fresh_seed()));
+        let sealer = self.sealer.get_or_insert_with(|| Sealer::new(pipeline.bad_key(), fresh()));
         if value.len() <= limit::OUTPUT_BYTES {
             return Bytes::from(deliver::bad(harvested, value, reject, failed_at, provenance, sealer));
         }
@@ -299,8 +310,9 @@ impl Task {
             pipeline: self.rules.pipeline.fingerprint().to_owned(),
         };
         let (messages, ops) = delta::messages(&head, self.overlay.cut(), limit::DELTA_BYTES);
+        let job = Bytes::copy_from_slice(self.rules.job.as_bytes());
         for message in messages {
-            self.produce(Topic::Delta, Bytes::from(self.partition.to_string()), Bytes::from(message));
+            self.produce(Topic::Delta, job.clone(), Bytes::from(message));
         }
         let ops = Arc::new(ops);
         self.overlay.in_flight(ops.clone());
@@ -315,7 +327,6 @@ impl Task {
             partition: self.partition,
             outputs: std::mem::take(&mut self.outputs),
             committed: Committed { offset: head.to_offset, metadata: self.metadata() },
-            seq: head.seq,
             ops,
             meta: Meta { seq: head.seq, offset: head.to_offset, origin },
             reclaim,
@@ -330,7 +341,8 @@ impl Task {
     }
 
     fn metadata(&self) -> String {
-        format!("seq={};fp={};partitions={}", self.seq, self.rules.pipeline.fingerprint(), self.rules.origin.partitions)
+        let Rules { pipeline, origin, life, .. } = &*self.rules;
+        format!("seq={};fp={};partitions={};life={life}", self.seq, pipeline.fingerprint(), origin.partitions)
     }
 }
 
@@ -390,11 +402,17 @@ fn cut_short(harvested: &Harvested) -> Harvested {
 
 fn too_large(event_type: String) -> Reject {
     let reason = Reason::EventTooLarge;
-    Reject { stage: reason.stage(), reason, event_type: Some(event_type), detail: "the trusted event would be larger than a message may be".to_owned() }
+    Reject {
+        stage: reason.stage(),
+        reason,
+        event_type: Some(event_type),
+        detail: "the trusted event would be larger than a message may be".to_owned(),
+    }
 }
 
-fn fresh_seed() -> [u8; 32] {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).expect("the system gives random bytes");
-    seed
+/// Randomness for what must not come twice.
+pub fn fresh<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the system gives random bytes");
+    bytes
 }

@@ -13,9 +13,7 @@ use forebay_schemas::id::{EventId, IdOrigin, RequestId};
 use forebay_schemas::time::Micros;
 use forebay_schemas::topic::{PUBLISHED_THROUGH, Topic};
 use forebay_schemas::wire::harvested::{self, Content, Harvested};
-use forebay_stores::log::{
-    Bounds, CommitError, Committed, Entry, Lane, Log, LogError, Reader, Record, TopicPartition, Transaction,
-};
+use forebay_stores::log::{Bounds, CommitError, Committed, Entry, Lane, Log, LogError, Reader, Record, TopicPartition, Transaction};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -230,6 +228,7 @@ impl Lane for FakeLane {
 
 /// 2026-11-30T00:00:00Z.
 pub const START: Micros = Micros(1_795_996_800_000_000);
+pub const JOB: &str = "job";
 pub const SOURCE: &str = "web";
 
 /// What the tests say of an event.
@@ -289,7 +288,10 @@ pub fn event(partition: i32, id: u32, body: Body, received_at: Micros) -> (Topic
         Body::Foreign => Bytes::from_static(b"\x01foreign"),
         Body::Fact(_) | Body::Odd(_) | Body::Broken | Body::Poison => harvested::encode(&harvested(id, body, received_at)).into(),
     };
-    (TopicPartition { topic: Topic::Harvested, partition }, Entry { key: Bytes::from_static(b"a"), value: Some(value), headers: Vec::new() })
+    (
+        TopicPartition { topic: Topic::Harvested, partition },
+        Entry { key: Bytes::from_static(b"a"), value: Some(value), headers: Vec::new() },
+    )
 }
 
 pub fn tick(partition: i32, gateway: &str, through: Micros) -> (TopicPartition, Entry) {
@@ -331,5 +333,7 @@ pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration) ->
         },
         refresh_after_micros: crate::config::micros(refresh_after),
         origin,
+        job: JOB.to_owned(),
+        life: Uuid::from_bytes(crate::task::fresh()).to_string(),
     })
 }

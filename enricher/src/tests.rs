@@ -172,7 +172,10 @@ impl World {
 
     fn bad(&self, partition: i32) -> Vec<(i64, Reason)> {
         let records = self.log.records(Topic::Bad, partition).into_iter();
-        records.map(|record| bad::decode(&record.value.expect("has a value")).expect("decodes").clear).map(|clear| (clear.provenance.offset, clear.reason)).collect()
+        records
+            .map(|record| bad::decode(&record.value.expect("has a value")).expect("decodes").clear)
+            .map(|clear| (clear.provenance.offset, clear.reason))
+            .collect()
     }
 }
 
@@ -264,10 +267,8 @@ impl Model {
             Body::Broken => Outcome::Bad(Reason::Malformed),
             Body::Poison => Outcome::Bad(Reason::ProcessingPanic),
             Body::Foreign => Outcome::Bad(Reason::Unreadable),
-            Body::Fact(fact) | Body::Odd(fact) => match self.dedup(&id, fact) {
-                Outcome::Bad(Reason::IdCollision) if self.collision == Collision::Rekey => self.dedup(&format!("{id}/{fact}"), fact),
-                outcome => outcome,
-            },
+            Body::Fact(fact) => self.unique(&id, fact),
+            Body::Odd(fact) => self.unique(&id, 1_000 + fact),
         };
         match outcome {
             Outcome::Trusted => {
@@ -281,10 +282,21 @@ impl Model {
         *self.totals.entry((source.to_owned(), outcome)).or_default() += 1;
     }
 
+    fn unique(&mut self, id: &str, fact: u32) -> Outcome {
+        match self.dedup(id, fact) {
+            Outcome::Bad(Reason::IdCollision) if self.collision == Collision::Rekey => self.dedup(&format!("{id}/{fact}"), fact),
+            outcome => outcome,
+        }
+    }
+
     fn dedup(&mut self, id: &str, fact: u32) -> Outcome {
         match self.seen.get(id) {
             Some((known, at)) if self.clock.0 - at.0 < self.ttl => {
-                if *known == fact { Outcome::Duplicate } else { Outcome::Bad(Reason::IdCollision) }
+                if *known == fact {
+                    Outcome::Duplicate
+                } else {
+                    Outcome::Bad(Reason::IdCollision)
+                }
             }
             Some(_) | None => {
                 self.seen.insert(id.to_owned(), (fact, self.clock));

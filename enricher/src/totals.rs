@@ -109,7 +109,12 @@ impl Totals {
             for (path, count) in paths {
                 if let Some(added) = count.write(all, || key::plain(Uid::Unclassified, &joined(&[event_type, path])), overlay) {
                     let in_clear = self.in_clear.get(&(event_type.clone(), path.clone())).cloned();
-                    changes.unclassified.push(UnclassifiedChange { event_type: event_type.clone(), path: path.clone(), in_clear, count: added });
+                    changes.unclassified.push(UnclassifiedChange {
+                        event_type: event_type.clone(),
+                        path: path.clone(),
+                        in_clear,
+                        count: added,
+                    });
                 }
             }
         }
@@ -119,9 +124,10 @@ impl Totals {
 
     /// Everything counted so far, as if one commit had added it.
     pub fn everything(&self) -> Changes {
-        let outcomes = self.outcomes.iter().flat_map(|(source, outcomes)| {
-            outcomes.iter().map(|(outcome, count)| (source.clone(), *outcome, count.value))
-        });
+        let outcomes = self
+            .outcomes
+            .iter()
+            .flat_map(|(source, outcomes)| outcomes.iter().map(|(outcome, count)| (source.clone(), *outcome, count.value)));
         let unclassified = self.unclassified.iter().flat_map(|(event_type, paths)| {
             paths.iter().map(|(path, count)| UnclassifiedChange {
                 event_type: event_type.clone(),

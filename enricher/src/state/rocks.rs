@@ -7,7 +7,10 @@
 use super::{Backend, Meta, StateError, key};
 use forebay_schemas::limit;
 use forebay_schemas::wire::delta::Op;
-use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Error, ErrorKind, LogLevel, Options, ReadOptions, WriteBatch, WriteBufferManager, WriteOptions};
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, Error, ErrorKind, LogLevel, Options, ReadOptions, WriteBatch, WriteBufferManager,
+    WriteOptions,
+};
 use std::ops::ControlFlow;
 use std::path::Path;
 

@@ -59,7 +59,8 @@ fn reclaimed_ranges_are_gone_and_their_neighbours_stay() {
         let backend = stores.open(0).expect("opens");
         let hashes = [[0u8; 16], [0x7f; 16], [0xff; 16]];
         let keys = |generation| hashes.map(|hash| key::seen(generation, hash));
-        let ops: Vec<Op> = (1..=4).flat_map(keys).map(|key| put(&key, b"v")).chain([put(&key::plain(key::Uid::Totals, b"t"), b"n")]).collect();
+        let ops: Vec<Op> =
+            (1..=4).flat_map(keys).map(|key| put(&key, b"v")).chain([put(&key::plain(key::Uid::Totals, b"t"), b"n")]).collect();
         backend.apply(&ops, &meta(1)).expect("applies");
         backend.flush().expect("flushes");
         backend.reclaim(&key::seen_ranges(0, 3).collect::<Vec<_>>()).expect("reclaims");
@@ -110,7 +111,10 @@ fn rocksdb_comes_back_at_a_whole_commit() {
     assert_eq!(stores.open(0).expect("opens").meta(), Ok(None), "a condemned store begins empty");
     assert_eq!(stores.open(0).expect("opens").meta(), Ok(None));
     // A store with a hole is emptied too.
-    let table = std::fs::read_dir(crashed.path().join("0")).expect("a folder").flatten().find(|file| file.path().extension().is_some_and(|e| e == "sst"));
+    let table = std::fs::read_dir(crashed.path().join("0"))
+        .expect("a folder")
+        .flatten()
+        .find(|file| file.path().extension().is_some_and(|e| e == "sst"));
     std::fs::remove_file(table.expect("was flushed").path()).expect("there");
     assert_eq!(read(crashed.path()), (None, None));
 }

@@ -142,6 +142,19 @@ fn state_of_another_log_or_ahead_of_this_one_is_rebuilt() {
 }
 
 #[test]
+fn deltas_of_another_job_are_not_this_ones() {
+    let mut world = world(Kind::Memory, 2);
+    let records = world.log.records(Topic::Delta, 0);
+    world.log.drop_before(DELTA, 4);
+    let others = records
+        .into_iter()
+        .map(|record| (DELTA, forebay_stores::log::Entry { key: "other".into(), value: record.value, headers: Vec::new() }));
+    world.log.append(others.collect()).expect("fake");
+    let error = refused(&mut world);
+    assert!(matches!(&error, RecoveryError::OtherJob { found } if found == "other"), "{error}");
+}
+
+#[test]
 fn input_that_retention_took_stops_the_task() {
     let mut world = world(Kind::RocksDb, 4);
     for n in 4..8 {
@@ -175,7 +188,8 @@ fn a_commit_larger_than_a_message_comes_back() {
     let mut cuts = world.life().cut();
     // Cut again as if the bound were a kilobyte.
     let outputs = &mut cuts[0].outputs;
-    let whole = forebay_schemas::wire::delta::decode(outputs.pop().expect("the delta").1.value.as_ref().expect("has a value")).expect("decodes");
+    let whole =
+        forebay_schemas::wire::delta::decode(outputs.pop().expect("the delta").1.value.as_ref().expect("has a value")).expect("decodes");
     let head = crate::delta::Head {
         task: 0,
         seq: whole.seq,
@@ -188,9 +202,11 @@ fn a_commit_larger_than_a_message_comes_back() {
     };
     let (messages, _) = crate::delta::messages(&head, whole.ops, 1_000);
     assert!(messages.len() > 5);
-    outputs.extend(messages.into_iter().map(|message| {
-        (DELTA, forebay_stores::log::Entry { value: Some(message.into()), ..Default::default() })
-    }));
+    outputs.extend(
+        messages.into_iter().map(|message| {
+            (DELTA, forebay_stores::log::Entry { key: testing::JOB.into(), value: Some(message.into()), headers: Vec::new() })
+        }),
+    );
     world.life().commit(cuts).expect("commits");
     world.end(Restart::FromDeltas);
     is_whole(&mut world, 0..200);
