@@ -220,6 +220,3 @@ fn id<'a>(value: &Json<'a>) -> Option<Cow<'a, str>> {
 fn integer(value: &Json<'_>) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
 }
-
-#[cfg(test)]
-mod tests;

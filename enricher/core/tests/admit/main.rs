@@ -3,6 +3,7 @@
 mod fixtures;
 mod canary;
 mod dialects;
+mod docs;
 mod hostile;
 mod recordings;
 mod told;

@@ -92,6 +92,10 @@ mod tests {
         for (text, expected) in [
             ("https://shop.example/a/b", "https://shop.example/a/b"),
             ("https://shop.example", "https://shop.example"),
+            (
+                "https://pat:pw@shop.example/reset/pat%40example.com/550e8400-e29b-41d4-a716-446655440000?token=1&utm_source=news#top",
+                "https://shop.example/reset/[email]/[token]?utm_source=news",
+            ),
             ("https://pat:pw@shop.example:8443/a?x=1&utm_source=news#frag", "https://shop.example:8443/a?utm_source=news"),
             ("http://localhost:18901/page/p.html#127.0.0.1:18900", "http://localhost:18901/page/p.html"),
             ("https://shop.example/u/pat@example.com/x", "https://shop.example/u/[email]/x"),
