@@ -92,7 +92,7 @@ impl Committer<'_> {
     }
 
     /// `None`: the table is the attempt's now. `Some`: it is this other one.
-    async fn swap(&mut self, base: &Stored, attempt: &Attempt) -> Result<Option<Stored>, SinkError> {
+    pub(super) async fn swap(&mut self, base: &Stored, attempt: &Attempt) -> Result<Option<Stored>, SinkError> {
         match self.catalogue.swap(&base.location, &attempt.table.location).await {
             Ok(Swap::Done) => return Ok(None),
             Ok(Swap::Lost) => {}
@@ -124,14 +124,15 @@ impl Committer<'_> {
 }
 
 /// A metadata file that nobody names yet, with all that it names.
-struct Attempt {
-    table: Stored,
+pub(super) struct Attempt {
+    pub table: Stored,
     snapshot_id: i64,
     expired: Expired,
     written: Vec<String>,
 }
 
-enum Unprepared {
+#[derive(Debug)]
+pub(super) enum Unprepared {
     Outdated,
     Failed(SinkError),
 }
@@ -143,7 +144,7 @@ impl<E: Into<SinkError>> From<E> for Unprepared {
 }
 
 impl Attempt {
-    async fn prepare(
+    pub(super) async fn prepare(
         base: &Stored,
         committer: &Committer<'_>,
         change: &Change,

@@ -3,13 +3,15 @@
 mod log;
 
 use super::catalogue::Catalogue;
-use super::commit::Outcome;
+use super::commit::{Attempt, Outcome};
 use super::config::Config;
 use super::error::{Refusal, SinkError};
 use super::lookup::lookup;
+use super::manifests::Change;
 use super::metrics::Metrics;
-use super::sink::{TableSink, Worker};
+use super::sink::TableSink;
 use super::stored::Stored;
+use super::worker::Worker;
 use super::{disk, file, manifests};
 use arrow_array::cast::AsArray;
 use forebay_schemas::id::{EventId, RequestId};
@@ -17,6 +19,7 @@ use forebay_schemas::limit;
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::trusted::{Campaign, Device, Geo, Page, Provenance, TimeOrigin, Trusted};
 use iceberg::io::FileIO;
+use iceberg::spec::{NestedField, Operation, PrimitiveType, Schema, Type};
 use log::FakeLog;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -231,6 +234,65 @@ async fn a_commit_of_another_program_is_built_upon() {
     assert!(worker.commit().await.expect("commits"));
     assert_eq!(world.ids().await, ids(0, 0..3));
     assert_eq!(world.stored().await.metadata.properties()["owner"], "us");
+}
+
+#[tokio::test]
+async fn a_commit_whose_answer_was_lost_is_found_in_the_table() {
+    let world = World::new();
+    let mut worker = world.worker().await;
+    world.put(0, 0..3);
+    worker.pass().await.expect("reads");
+    let written = hand_over(&mut worker).finish().expect("writes");
+    let base = world.stored().await;
+    let change = Change { added: written.files.clone(), removed: Default::default() };
+    let mut committer = worker.committer();
+    let attempt = Attempt::prepare(&base, &committer, &change, Operation::Append, &written.to).await.expect("prepares");
+    assert!(committer.swap(&base, &attempt).await.expect("swaps").is_none());
+    // Asked again, as after an error: the table is what was tried, or stands on it.
+    assert!(committer.swap(&base, &attempt).await.expect("asks").is_none());
+    world.put(0, 3..4);
+    let mut other = world.worker().await;
+    other.drain().await.expect("drains");
+    assert!(committer.swap(&base, &attempt).await.expect("asks").is_none());
+    // One that did not come through is told what came instead.
+    let late = Attempt::prepare(&base, &committer, &change, Operation::Append, &written.to).await.expect("prepares");
+    let instead = committer.swap(&base, &late).await.expect("asks").expect("another");
+    assert_eq!(instead.location, world.stored().await.location);
+    assert_eq!(world.ids().await, ids(0, 0..4));
+}
+
+#[tokio::test]
+async fn a_column_that_the_table_lacks_is_added_and_old_files_still_read() {
+    let world = World::new();
+    let mut worker = world.worker().await;
+    let old = i64::try_from(limit::SINK_SMALL_FILES).expect("few") - 1;
+    for n in 0..old {
+        world.put(0, n..n + 1);
+        worker.drain().await.expect("drains");
+    }
+    drop(worker);
+    // Somebody drops `seq` and adds `team`.
+    let table = world.stored().await;
+    let schema = table.metadata.current_schema();
+    let mut fields: Vec<_> = schema.as_struct().fields().iter().filter(|field| field.name != "seq").cloned().collect();
+    fields.push(Arc::new(NestedField::optional(45, "team", Type::Primitive(PrimitiveType::String))));
+    let other = Schema::builder().with_schema_id(1).with_fields(fields).build().expect("schema");
+    let builder = table.metadata.as_ref().clone().into_builder(Some(table.location.clone())).add_current_schema(other).expect("adds");
+    let io = FileIO::new_with_fs();
+    let next = super::stored::next(&io, &table, builder.build().expect("builds").metadata).await.expect("writes");
+    Catalogue::look(&world.config().catalogue).expect("a catalogue").swap(&table.location, &next.location).await.expect("swaps");
+
+    let mut worker = world.worker().await;
+    world.put(0, old..old + 1);
+    worker.drain().await.expect("drains");
+    assert_eq!(world.stored().await.metadata.current_schema().field_id_by_name("seq"), Some(46));
+    // Files of both schemas become one.
+    worker.rewrite().await.expect("rewrites");
+    let table = world.stored().await;
+    assert_eq!(world.live(&table).await.len(), 1);
+    let mut expected = ids(0, 0..old + 1);
+    expected.sort_unstable();
+    assert_eq!(world.ids().await, expected);
 }
 
 #[tokio::test]
