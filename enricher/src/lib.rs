@@ -8,6 +8,7 @@
 pub mod config;
 pub mod keys;
 mod recovery;
+mod seek;
 mod lane;
 mod task;
 mod guard;
@@ -18,6 +19,7 @@ mod overlay;
 mod delta;
 mod commit;
 pub mod state;
+pub mod find;
 mod status;
 mod stop;
 mod metrics;

@@ -9,6 +9,7 @@ use crate::commit::{field, input};
 use crate::delta::Chain;
 use crate::error::RecoveryError;
 use crate::progress::Progress;
+use crate::seek;
 use crate::seen;
 use crate::state::key::{self, Uid};
 use crate::state::{self, Backend, Meta, Origin, StateError, Stores};
@@ -16,7 +17,7 @@ use crate::stop::Stop;
 use forebay_schemas::limit;
 use forebay_schemas::topic::Topic;
 use forebay_schemas::wire::delta::{self, Delta, Op};
-use forebay_stores::log::{Bounds, Committed, Log, LogError, Record, TopicPartition};
+use forebay_stores::log::{Bounds, Committed, Log, Record, TopicPartition};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,7 @@ impl Recovery<'_> {
     /// `committed` is what the fenced lane holds for this task.
     pub fn task(&self, task: i32, committed: Option<&Committed>) -> Result<Recovered, RecoveryError> {
         let deltas = TopicPartition { topic: Topic::Delta, partition: task };
-        let last = last_delta(self.log, deltas)?;
+        let last = seek::last(self.log, deltas)?;
         let last = last.map(|record| self.read(record)).transpose()?;
         let input_bounds = self.log.bounds(input(task))?;
         let Some(target) = self.target(task, committed, last.as_ref())? else {
@@ -228,21 +229,9 @@ impl Recovery<'_> {
         Ok(backend)
     }
 
-    /// The first part of the first commit after `seq`, found by halving (`seq` grows with the offset), and its offset, or
-    /// where it will be.
+    /// The first part of the first commit after `seq`, which grows with the offset, and its offset, or where it will be.
     fn first_after(&self, deltas: TopicPartition, seq: i64) -> Result<(i64, Option<Delta>), RecoveryError> {
-        let Bounds { start, end } = self.log.bounds(deltas)?;
-        let (mut low, mut high) = (start, end);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match self.log.reader(deltas, middle)?.read(1, 1)?.pop() {
-                Some(record) => {
-                    let offset = record.offset;
-                    if self.read(record)?.seq <= seq { low = offset + 1 } else { high = middle }
-                }
-                None => high = middle,
-            }
-        }
+        let low = seek::first_past(self.log, deltas, |record| Ok::<_, RecoveryError>(self.read(record)?.seq > seq))?;
         let mut reader = self.log.reader(deltas, low)?;
         // Retention may have taken the first parts of the oldest commit: that one is no use.
         while let Some(record) = reader.read(1, 1)?.pop() {
@@ -273,23 +262,4 @@ enum Local {
 fn check_known(ops: &[Op]) -> Result<(), StateError> {
     let unknown = ops.iter().filter_map(|op| key::uid_byte(&op.key)).find(|byte| Uid::from_byte(*byte).is_none());
     unknown.map_or(Ok(()), |byte| Err(StateError::UnknownUid(byte)))
-}
-
-/// The newest delta, looked for backwards: the last offsets may be no records (transaction markers).
-fn last_delta(log: &dyn Log, deltas: TopicPartition) -> Result<Option<Record>, LogError> {
-    let Bounds { start, end } = log.bounds(deltas)?;
-    let mut back = 1;
-    while end > start {
-        let from = (end - back).max(start);
-        let mut reader = log.reader(deltas, from)?;
-        let mut last = None;
-        while let Some(record) = reader.read(limit::DELTA_BYTES, limit::COMMIT_RECORDS)?.pop() {
-            last = Some(record);
-        }
-        if last.is_some() || from == start {
-            return Ok(last);
-        }
-        back *= 4;
-    }
-    Ok(None)
 }

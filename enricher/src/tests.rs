@@ -3,6 +3,7 @@
 //! A `World` has a log that fails on demand and a state folder that outlives its lives; a `Life` is what a process is
 //! between a start and a crash, driven here one turn after another, without threads.
 
+mod embedded;
 mod faults;
 mod recovery;
 mod threads;

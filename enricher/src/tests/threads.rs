@@ -14,7 +14,7 @@ fn start(log: &FakeLog, dir: &std::path::Path, pipeline: &Arc<Pipeline>, lanes: 
     (Enricher::start(config, pipeline.clone(), Arc::new(log.clone()), dir, &registry).expect("starts"), registry)
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
         assert!(began.elapsed() < Duration::from_secs(30), "waited too long for: {what}");
@@ -22,7 +22,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn total(enricher: &Enricher, outcome: Outcome) -> u64 {
+pub fn total(enricher: &Enricher, outcome: Outcome) -> u64 {
     enricher.totals().iter().filter(|total| total.outcome == outcome).map(|total| total.count).sum()
 }
 

@@ -1,0 +1,236 @@
+//! What became of an event id: every harvested record that carried it, each stage's verdict, the outcome and where it is.
+//!
+//! Owns: reading the topics for one id, also of a folder that no process has open. Does not own: requests and raw objects
+//! (the gateway's `find`), tables (the sinks' `lookup`), how a story is shown.
+//! Invariants: the outcome told is the one that is committed; the stages are asked again, as this pipeline sees them
+//! (`Told::pipeline` says which one decided); nothing but `Place::event` holds a value of the event.
+
+use crate::guard;
+use crate::seek;
+use forebay_enricher_core::{Pipeline, Reject};
+use forebay_schemas::limit;
+use forebay_schemas::outcome::Outcome;
+use forebay_schemas::stage::Stage;
+use forebay_schemas::time::Micros;
+use forebay_schemas::topic::Topic;
+use forebay_schemas::wire::avro::{DecodeError, Reader};
+use forebay_schemas::wire::harvested::{self, Harvested};
+use forebay_schemas::wire::trusted::Provenance;
+use forebay_schemas::wire::{bad, delta, trusted, unframe};
+use forebay_stores::log::{Log, LogError, Record, TopicPartition};
+
+/// How much the log's clock and the gateways' may differ: a record is looked for from this long before `from`.
+const CLOCKS_APART_MICROS: i64 = limit::CLOCK_AHEAD_MS * 1_000;
+
+/// Which records are meant. `from` and `to` bound `received_at`: `[from, to)`.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    pub event_id: &'a str,
+    pub source: Option<&'a str>,
+    pub from: Option<Micros>,
+    pub to: Option<Micros>,
+}
+
+/// One harvested record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    pub partition: i32,
+    pub offset: i64,
+    /// When the log got it.
+    pub timestamp: Micros,
+    /// Holds the payload: for the reveal role alone.
+    pub event: Harvested,
+}
+
+/// A record and what came of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Story {
+    pub place: Place,
+    pub stages: Vec<(Stage, Said)>,
+    /// `None`: not committed yet.
+    pub told: Option<Told>,
+}
+
+/// What a stage says of a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Said {
+    Passed,
+    /// Reason and known paths, never a value.
+    Rejected(Reject),
+    Duplicate,
+    NotReached,
+    /// The record waits for its turn: what dedup will say is not known.
+    NotAsked,
+}
+
+/// A committed outcome and the record that tells it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    pub outcome: Outcome,
+    /// `None` for a duplicate, of which nothing is produced.
+    pub output: Option<Output>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Output {
+    pub topic: Topic,
+    pub partition: i32,
+    pub offset: i64,
+    pub timestamp: Micros,
+    /// The id it was told under: another than its own if a collision was re-keyed.
+    pub event_id: String,
+    /// Type and schema version of a trusted event.
+    pub event_type: Option<(String, String)>,
+    /// Of a bad event.
+    pub detail: Option<String>,
+    /// The fingerprint of the pipeline that decided.
+    pub pipeline: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("{topic}, partition {partition}, offset {offset}: {error}")]
+    Decode { topic: &'static str, partition: i32, offset: i64, error: DecodeError },
+}
+
+/// All records of an id with their stories, in the order of receipt.
+pub fn stories(log: &dyn Log, pipeline: &Pipeline, query: Query<'_>) -> Result<Vec<Story>, FindError> {
+    let mut places = Vec::new();
+    for partition in 0..log.partitions(Topic::Harvested) {
+        search(log, partition, query, &mut places)?;
+    }
+    places.sort_by_key(|place| (place.event.received_at, place.event.request_id, place.event.index));
+    let story = |place: Place| {
+        let told = told(log, place.partition, place.offset)?;
+        Ok(Story { stages: stages(pipeline, &place.event, told.as_ref()), told, place })
+    };
+    places.into_iter().map(story).collect()
+}
+
+/// Reads one partition of the harvested topic.
+fn search(log: &dyn Log, partition: i32, query: Query<'_>, places: &mut Vec<Place>) -> Result<(), FindError> {
+    let at = TopicPartition { topic: Topic::Harvested, partition };
+    let begin = match query.from {
+        Some(from) => {
+            let from = from.saturating_add_micros(-CLOCKS_APART_MICROS);
+            seek::first_past(log, at, |record| Ok::<_, FindError>(record.timestamp >= from))?
+        }
+        None => log.bounds(at)?.start,
+    };
+    let mut reader = log.reader(at, begin)?;
+    loop {
+        let records = reader.read(limit::COMMIT_BYTES, limit::COMMIT_RECORDS)?;
+        if records.is_empty() {
+            return Ok(());
+        }
+        for Record { offset, timestamp, value, .. } in records {
+            // The id is a record's first field: most are told apart without reading on.
+            let Some(value) = value.filter(|value| leading_id(value) == Some(query.event_id)) else { continue };
+            let event = harvested::decode(&value).map_err(|error| decode_error(at, offset, error))?;
+            let asked = query.source.is_none_or(|source| source == event.source)
+                && query.from.is_none_or(|from| event.received_at >= from)
+                && query.to.is_none_or(|to| event.received_at < to);
+            if asked {
+                places.push(Place { partition, offset, timestamp, event });
+            }
+        }
+    }
+}
+
+fn leading_id(value: &[u8]) -> Option<&str> {
+    Reader::new(unframe(Topic::Harvested, value).ok()?).str().ok()
+}
+
+/// What was committed for a harvested record: by law A3 exactly one of trusted, bad, or else a duplicate.
+pub fn told(log: &dyn Log, partition: i32, offset: i64) -> Result<Option<Told>, FindError> {
+    if let Some((at, record)) = output(log, Topic::Trusted, partition, offset, |value| Ok(trusted::decode(value)?.provenance))? {
+        let event = trusted::decode(&record.value.unwrap_or_default()).map_err(|error| decode_error(at, record.offset, error))?;
+        let output = Output {
+            topic: at.topic,
+            partition,
+            offset: record.offset,
+            timestamp: record.timestamp,
+            event_id: event.event_id.as_str().to_owned(),
+            event_type: Some((event.event_type, event.schema_version)),
+            detail: None,
+            pipeline: event.provenance.pipeline,
+        };
+        return Ok(Some(Told { outcome: Outcome::Trusted, output: Some(output) }));
+    }
+    if let Some((at, record)) = output(log, Topic::Bad, partition, offset, |value| Ok(bad::decode(value)?.clear.provenance))? {
+        let clear = bad::decode(&record.value.unwrap_or_default()).map_err(|error| decode_error(at, record.offset, error))?.clear;
+        let output = Output {
+            topic: at.topic,
+            partition,
+            offset: record.offset,
+            timestamp: record.timestamp,
+            event_id: clear.event_id.as_str().to_owned(),
+            event_type: None,
+            detail: Some(clear.detail),
+            pipeline: clear.provenance.pipeline,
+        };
+        return Ok(Some(Told { outcome: Outcome::Bad(clear.reason), output: Some(output) }));
+    }
+    let committed = committed_to(log, partition)? > offset;
+    Ok(committed.then_some(Told { outcome: Outcome::Duplicate, output: None }))
+}
+
+/// The output of a harvested record in one topic, found by halving: outputs stand in the order of their inputs.
+fn output(
+    log: &dyn Log,
+    topic: Topic,
+    partition: i32,
+    input: i64,
+    provenance: impl Fn(&[u8]) -> Result<Provenance, DecodeError>,
+) -> Result<Option<(TopicPartition, Record)>, FindError> {
+    let at = TopicPartition { topic, partition };
+    let input_of = |record: &Record| -> Result<i64, FindError> {
+        let value = record.value.as_deref().unwrap_or_default();
+        Ok(provenance(value).map_err(|error| decode_error(at, record.offset, error))?.offset)
+    };
+    let first = seek::first_past(log, at, |record| Ok::<_, FindError>(input_of(&record)? >= input))?;
+    let Some(record) = log.reader(at, first)?.read(1, 1)?.pop() else { return Ok(None) };
+    Ok((input_of(&record)? == input).then_some((at, record)))
+}
+
+/// Where the last commit of a task ended. The deltas tell it without the lanes' names.
+fn committed_to(log: &dyn Log, partition: i32) -> Result<i64, FindError> {
+    let at = TopicPartition { topic: Topic::Delta, partition };
+    let Some(record) = seek::last(log, at)? else { return Ok(0) };
+    let delta = delta::decode(&record.value.unwrap_or_default()).map_err(|error| decode_error(at, record.offset, error))?;
+    Ok(delta.to_offset)
+}
+
+/// Asks the stages again; what dedup said is what is committed, for its state has gone on.
+fn stages(pipeline: &Pipeline, event: &Harvested, told: Option<&Told>) -> Vec<(Stage, Said)> {
+    const ADMIT: [Stage; 4] = [Stage::Decode, Stage::Validate, Stage::Sanitize, Stage::Mask];
+    let rejected = match guard::guarded(|| pipeline.admit(event)) {
+        Ok(Ok(_)) => None,
+        Ok(Err(reject)) => Some(reject),
+        Err(guard::Panicked) => Some(Reject::panicked()),
+    };
+    let stopped_at = rejected.as_ref().map(|reject| reject.stage);
+    let mut said: Vec<(Stage, Said)> = ADMIT.iter().map(|stage| (*stage, Said::Passed)).collect();
+    if let Some(at) = ADMIT.iter().position(|stage| Some(*stage) == stopped_at) {
+        said[at].1 = Said::Rejected(rejected.clone().expect("it has a stage"));
+        said[at + 1..].iter_mut().for_each(|(_, said)| *said = Said::NotReached);
+    }
+    let dedup = match told.map(|told| told.outcome) {
+        _ if rejected.is_some() => Said::NotReached,
+        None => Said::NotAsked,
+        Some(Outcome::Duplicate) => Said::Duplicate,
+        Some(Outcome::Bad(reason)) if reason.stage() == Stage::Dedup => {
+            let detail = told.and_then(|told| told.output.as_ref()?.detail.clone()).unwrap_or_default();
+            Said::Rejected(Reject { stage: Stage::Dedup, reason, event_type: None, detail })
+        }
+        Some(Outcome::Trusted | Outcome::Bad(_)) => Said::Passed,
+    };
+    said.push((Stage::Dedup, dedup));
+    said
+}
+
+fn decode_error(at: TopicPartition, offset: i64, error: DecodeError) -> FindError {
+    FindError::Decode { topic: at.topic.word(), partition: at.partition, offset, error }
+}
