@@ -139,8 +139,8 @@ fn nothing_unclassified_comes_out() {
         ),
         ("answers", answers),
         ("metrics", http::get(&admin, "/metrics", None).expect("an answer").text()),
-        ("/api/log/trusted", api("/api/log/trusted?from=earliest&count=100")),
-        ("/api/log/bad", api("/api/log/bad?from=earliest&count=100").lines().map(clear_part).collect::<Vec<_>>().join("\n")),
+        ("/api/log/trusted", api("/api/log/trusted?from=earliest&until_idle=1")),
+        ("/api/log/bad", api("/api/log/bad?from=earliest&until_idle=1").lines().map(clear_part).collect::<Vec<_>>().join("\n")),
         ("/api/unclassified", api("/api/unclassified")),
         ("/api/config", api("/api/config")),
         (

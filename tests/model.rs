@@ -165,7 +165,7 @@ fn traffic(random: &mut Random, events: u64) -> Vec<(Fact, u64)> {
         } else {
             Fact {
                 id,
-                dialect: random.pick(&["segment", "snowplow", "posthog", "native"]),
+                dialect: *random.pick(&["segment", "snowplow", "posthog", "native"] as &[&'static str]),
                 kind: *random.pick(&[Kind::Page, Kind::Page, Kind::Click, Kind::Click, Kind::Unknown, Kind::Broken]),
                 variant: random.next(1_000),
             }

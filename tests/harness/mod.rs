@@ -4,7 +4,6 @@ pub mod http;
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -95,16 +94,6 @@ impl Dev {
             assert!(started.elapsed() < PATIENCE, "dev is not ready:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
-    }
-
-    /// Waits until the process is gone by itself (a failpoint).
-    pub fn wait_gone(&mut self) {
-        let started = Instant::now();
-        while self.child.as_mut().expect("spawned").try_wait().expect("a child").is_none() {
-            assert!(started.elapsed() < PATIENCE, "dev is still there:\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.child = None;
     }
 
     pub fn log(&self) -> String {
@@ -286,12 +275,6 @@ pub fn column(records: &[Value], field: &str) -> Vec<String> {
         records.iter().map(|r| r[field].as_str().unwrap_or_else(|| panic!("no {field} in {r}")).to_owned()).collect();
     values.sort();
     values
-}
-
-pub fn read_all(mut from: impl Read) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    from.read_to_end(&mut bytes).expect("readable");
-    bytes
 }
 
 impl Dev {
