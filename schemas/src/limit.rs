@@ -128,3 +128,5 @@ pub const UNCLASSIFIED_PER_EVENT: usize = 32;
 /// User agents whose reading is remembered, and how many bytes of one are read.
 pub const USER_AGENTS: usize = 4_096;
 pub const USER_AGENT_BYTES: usize = 1_024;
+/// Names that no schema knows and whose telling (shape and keyed hash) is remembered.
+pub const UNKNOWN_NAMES: usize = 4_096;

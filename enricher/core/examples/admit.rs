@@ -21,8 +21,9 @@ fn main() {
         let (seconds, count) = (started.elapsed().as_secs_f64(), rounds * recording.events.len());
         all = (all.0 + seconds, all.1 + count);
         println!(
-            "{:36} {:6.2} µs/event, {:5} bytes/event, {:3} % admitted",
+            "{:36} {:2} facts, {:6.2} µs/event, {:5} bytes/event, {:3} % admitted",
             recording.name,
+            recording.expect.values().sum::<u64>(),
             seconds * 1e6 / count as f64,
             bytes / recording.events.len(),
             admitted * 100 / count

@@ -64,6 +64,8 @@ pub struct Unclassified {
 
 /// What stands in place of a redacted value.
 const REDACTED: &str = "[redacted]";
+/// A number that is kept keeps its text up to this length; beyond it, a number is a place for a message.
+const NUMBER_CHARS: usize = 40;
 /// The path of all unclassified fields beyond `limit::UNCLASSIFIED_PER_EVENT`.
 const MORE: &str = "…";
 
@@ -82,7 +84,7 @@ impl Masker {
 
     /// An unknown name, fit to be told.
     pub(crate) fn unknown_name(&self, name: &str, received_at: Micros) -> String {
-        self.tokens.of("", received_at).name(name)
+        self.tokens.of("", received_at).name(name).to_string()
     }
 
     pub(crate) fn mask(&self, sanitized: Sanitized<'_>, policy: UnclassifiedPolicy) -> Result<(Masked, Vec<Unclassified>), Reject> {
@@ -331,6 +333,9 @@ impl<'a> Walk<'a> {
 
     fn leaf(&mut self, node: &Node, privacy: Privacy, value: &Json<'_>, out: &mut String) -> bool {
         match (privacy, value) {
+            (Privacy::Keep, Json::Number(number)) if number.len() > NUMBER_CHARS => {
+                out.push_str(&format!("{:e}", value.as_f64().unwrap_or(0.0)))
+            }
             (Privacy::Keep, _) | (Privacy::Scan, Json::Bool(_)) => value.write(out),
             (Privacy::Scan, Json::Number(number)) => match scan::redact(number) {
                 Some(redacted) if !is_epoch(number) => write_string(&redacted, out),

@@ -5,11 +5,11 @@
 //! When in doubt it marks: an order number that looks like a phone number is lost, a phone number is not told.
 
 mod email;
+mod escape;
 mod ip;
 mod number;
 mod token;
 
-use super::percent;
 use base64::Engine;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -54,13 +54,11 @@ fn redact_layer(text: &str, layers: usize) -> Option<String> {
         return None;
     }
     // What is found in the decoded text is also found if it stood there plainly, so the decoded text is the one to tell.
-    if traits.percent && layers > 0 {
-        let decoded = percent::decode(text.as_bytes(), false);
-        if decoded.len() < text.len()
-            && let Some(redacted) = redact_layer(&String::from_utf8_lossy(&decoded), layers - 1)
-        {
-            return Some(redacted);
-        }
+    if traits.escapes
+        && layers > 0
+        && let Some(redacted) = escape::undo(text).and_then(|plain| redact_layer(&plain, layers - 1))
+    {
+        return Some(redacted);
     }
     let mut hits = Hits::new();
     if traits.at {
@@ -85,7 +83,8 @@ fn redact_layer(text: &str, layers: usize) -> Option<String> {
 #[derive(Default)]
 struct Traits {
     at: bool,
-    percent: bool,
+    /// Something that may be a character in another spelling.
+    escapes: bool,
     digits: usize,
     colons: usize,
     /// Of letters, digits and what stands in tokens beside them.
@@ -96,7 +95,7 @@ struct Traits {
 const RUN: u8 = 1;
 const DIGIT: u8 = 2;
 const AT: u8 = 4;
-const PERCENT: u8 = 8;
+const ESCAPE: u8 = 8;
 const COLON: u8 = 16;
 
 const CLASSES: [u8; 256] = {
@@ -106,9 +105,9 @@ const CLASSES: [u8; 256] = {
         classes[byte] = match byte as u8 {
             b'0'..=b'9' => RUN | DIGIT,
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'-' | b'+' | b'/' | b'=' | b'.' => RUN,
-            // 0xef is the first byte of a full-width `＠`, among others.
-            b'@' | 0xef => AT,
-            b'%' => PERCENT,
+            b'@' => AT,
+            // The first bytes of full-width signs and of characters that take no room, among many others.
+            b'%' | b'\\' | b'&' | 0xc2 | 0xe2 | 0xef => ESCAPE,
             b':' => COLON,
             _ => 0,
         };
@@ -130,11 +129,11 @@ impl Traits {
             traits.longest_run = traits.longest_run.max(run);
         }
         traits.at = seen & AT != 0;
-        traits.percent = seen & PERCENT != 0;
+        traits.escapes = seen & ESCAPE != 0;
         traits
     }
     fn worth_a_look(&self) -> bool {
-        self.at || self.percent || self.digits >= 4 || self.colons >= 2 || self.longest_run >= BASE64_RUN
+        self.at || self.escapes || self.digits >= 4 || self.colons >= 2 || self.longest_run >= BASE64_RUN
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn read<'a>(members: Members<'a>) -> Result<Draft<'a>, Reject> {
     }
     let found = read_properties(&mut draft);
     who(&mut draft, &found, found.distinct.clone().or(distinct));
-    if draft.name.as_deref() == Some("$identify") {
+    if matches!(draft.name.as_deref(), Some("$identify" | "$set")) {
         let set = set.or_else(|| draft.properties.iter().rev().find(|(key, _)| key == "$set").map(|(_, value)| value.clone()));
         draft.properties.extend(set.map(into_members).unwrap_or_default());
     }

@@ -34,10 +34,7 @@ pub(super) fn read<'a>(members: Members<'a>) -> Result<Draft<'a>, Reject> {
     let (is_page, has_traits) = (call == Call::Page, matches!(call, Call::Identify | Call::Group));
     draft.name = if call == Call::Track { event } else { kind };
     read_context(&mut draft, context, has_traits.then_some(&mut traits))?;
-    let mut members = match if has_traits { traits } else { properties } {
-        Some(members) => members,
-        None => Vec::new(),
-    };
+    let mut members = if has_traits { traits } else { properties }.unwrap_or_default();
     if is_page {
         members.iter().for_each(|(key, value)| draft.context.take_page(key, value));
         draft.ambient = of_a_page;

@@ -73,6 +73,7 @@ fn check(properties: &str, expected: &str) {
 fn what_each_word_does() {
     for (properties, expected) in [
         (r#"{"keep":1.10}"#, r#"{"keep":1.10}"#),
+        (&format!(r#"{{"keep":0.{}}}"#, "25".repeat(40)), r#"{"keep":2.5252525252525254e-1}"#),
         (r#"{"keep":false,"drop":{"a":1}}"#, r#"{"keep":false}"#),
         (r#"{"redact":{"street":"x"}}"#, r#"{"redact":"[redacted]"}"#),
         (r#"{"redact":7,"keep":null}"#, r#"{"redact":"[redacted]","keep":null}"#),

@@ -8,11 +8,13 @@ use crate::admit::shape;
 use crate::keys::{DEFAULT_GROUP, Keys};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use forebay_schemas::limit;
 use forebay_schemas::time::Micros;
 use hkdf::Hkdf;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 type Keyed = Hmac<Sha256>;
 
@@ -45,6 +47,8 @@ struct Derived {
     token: Vec<Keyed>,
     hash: Vec<Keyed>,
     names: Keyed,
+    /// Unknown names as they are told: the same few stand in event after event.
+    known: Mutex<HashMap<String, Arc<str>>>,
 }
 
 /// The keys for one event: by its receiving time and its source.
@@ -71,7 +75,13 @@ impl Tokens {
                 let pairs = names.iter().flat_map(|group| domains.iter().map(move |domain| (group, domain)));
                 pairs.map(|(group, domain)| derive(&key.secret, purpose, group, domain)).collect()
             };
-            Derived { name: key.name.clone(), token: all(Use::Token), hash: all(Use::Hash), names: derive(&key.secret, Use::Name, "", "") }
+            Derived {
+                name: key.name.clone(),
+                token: all(Use::Token),
+                hash: all(Use::Hash),
+                names: derive(&key.secret, Use::Name, "", ""),
+                known: Mutex::default(),
+            }
         });
         Tokens { keys: derived.collect(), groups, domains: domains.len(), mask: keys.mask.clone() }
     }
@@ -97,8 +107,19 @@ impl ForEvent<'_> {
         hex(&digest(&self.keys.hash[self.first + domain], value)[..TOKEN_BYTES])
     }
     /// `{shape#8 hex digits}` of a name that nobody knows.
-    pub fn name(&self, name: &str) -> String {
-        format!("{{{}#{}}}", shape::of(name), hex(&digest(&self.keys.names, name)[..NAME_BYTES]))
+    pub fn name(&self, name: &str) -> Arc<str> {
+        let mut known = self.keys.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(told) = known.get(name) {
+            return told.clone();
+        }
+        let told: Arc<str> = format!("{{{}#{}}}", shape::of(name), hex(&digest(&self.keys.names, name)[..NAME_BYTES])).into();
+        if known.len() >= limit::UNKNOWN_NAMES {
+            known.clear();
+        }
+        if name.len() <= limit::FOREIGN_NAME_BYTES {
+            known.insert(name.to_owned(), told.clone());
+        }
+        told
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Hits, Mark};
 
 pub(super) fn find(text: &str, hits: &mut Hits) {
-    for (at, sign) in text.char_indices().filter(|(_, c)| matches!(c, '@' | '＠')) {
+    for (at, sign) in text.char_indices().filter(|(_, c)| *c == '@') {
         let local = local(&text[..at]);
         let domain = domain(&text[at + sign.len_utf8()..]);
         if local > 0 && domain > 0 {

@@ -61,7 +61,7 @@ fn judge(text: &str, chain: &[Group], hits: &mut Hits) {
         let follows = bytes.get(group.end) == Some(&b'/') && bytes.get(group.end + 1).is_some_and(u8::is_ascii_digit);
         if follows && group.len() <= 6 && bytes[group.start] == b'0' {
             let end = bytes[group.end + 1..].iter().position(|b| !b.is_ascii_digit()).map_or(bytes.len(), |n| group.end + 1 + n);
-            if group.len() + end - group.end - 1 >= 8 {
+            if group.len() + end - group.end > 8 {
                 hits.push((group.start..end, Mark::Phone));
             }
         }
