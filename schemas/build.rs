@@ -15,7 +15,8 @@ fn main() -> io::Result<()> {
     let mut code = String::from("/// Path below `schemas/`, text.\nconst BUILT_IN: &[(&str, &str)] = &[\n");
     for file in files {
         let shown = file.strip_prefix(&here).expect("found below it").to_string_lossy().replace('\\', "/");
-        code.push_str(&format!("    ({shown:?}, include_str!({:?})),\n", file.to_string_lossy()));
+        // `env!` is resolved where the crate is compiled, so that a second clone with the same build folder reads its own files.
+        code.push_str(&format!("    ({shown:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/{shown}\"))),\n"));
     }
     code.push_str("];\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
