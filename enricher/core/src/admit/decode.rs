@@ -21,12 +21,11 @@ use crate::pipeline::Reject;
 use agent::{Agent, Agents};
 pub(crate) use context::{Context, Leaf, SCREEN};
 use forebay_schemas::dialect::Dialect;
-use forebay_schemas::id::IdOrigin;
 use forebay_schemas::json::{self, Json, JsonError, JsonErrorKind};
 use forebay_schemas::limit;
 use forebay_schemas::reason::Reason;
 use forebay_schemas::time::Micros;
-use forebay_schemas::wire::harvested::{Content, Harvested};
+use forebay_schemas::wire::harvested::{Content, Harvested, UNREADABLE};
 use forebay_schemas::wire::trusted::TimeOrigin;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -99,7 +98,7 @@ impl Decoder {
         };
         let mut draft = match event.dialect {
             Dialect::Native => native::read(members, event),
-            Dialect::Segment => segment::read(members),
+            Dialect::Segment => segment::read(members, event),
             Dialect::Snowplow => snowplow::read(members),
             Dialect::Posthog => posthog::read(members),
         }?;
@@ -161,14 +160,26 @@ impl Default for Draft<'_> {
     }
 }
 
-/// An event that is bytes is either one that was too large and cut, or stands for a body that nobody could read.
-/// Only the former has a place in a batch and, as a rule, an id that its client gave.
+/// An event that is bytes is either one that was too large, or stands for a body that nobody could read.
 fn kept_as_bytes(event: &Harvested) -> Reject {
-    match event.full_length {
-        Some(length) if event.id_origin != IdOrigin::Assigned || event.index > 0 => {
-            Reject::new(Reason::EventTooLarge, format!("payload: {length} bytes, the bound is {}", limit::EVENT_BYTES))
-        }
-        _ => Reject::new(Reason::Unreadable, "body: could not be decoded or split into events"),
+    if event.envelope.as_deref() == Some(UNREADABLE) {
+        return Reject::new(Reason::Unreadable, "body: could not be decoded or split into events");
+    }
+    let length = event.full_length.unwrap_or(event.payload.len() as u64);
+    Reject::new(Reason::EventTooLarge, format!("payload: {length} bytes are more than one event may have"))
+}
+
+/// A member of what the gateway found beside the event.
+fn beside<'a>(event: &'a Harvested, name: &str) -> Option<Json<'a>> {
+    let envelope = json::parse(event.envelope.as_deref()?.as_bytes(), limit::JSON_DEPTH).ok()?;
+    into_members(envelope).into_iter().rev().find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+/// The members of an object; of anything else none.
+fn into_members(value: Json<'_>) -> Members<'_> {
+    match value {
+        Json::Object(members) => members,
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => Vec::new(),
     }
 }
 

@@ -12,7 +12,7 @@ use super::plan::{Domains, Node};
 use super::scan;
 use crate::options::UnknownEvent;
 use crate::pipeline::{PipelineError, Reject};
-use check::{Check, Wants};
+use check::{Check, Patterns, Wants};
 use forebay_schemas::catalog::{Catalog, Schema, normalise};
 use forebay_schemas::json::Json;
 use forebay_schemas::reason::Reason;
@@ -56,9 +56,10 @@ const ENVELOPE_NAME_BYTES: usize = 64;
 impl Validator {
     pub(crate) fn new(catalog: Arc<Catalog>, unknown_event: UnknownEvent, domains: &mut Domains) -> Result<Validator, PipelineError> {
         let mut schemas = HashMap::new();
+        let mut patterns = Patterns::default();
         for event_type in catalog.types() {
             let compiled: Result<Vec<Compiled>, PipelineError> =
-                event_type.versions().map(|schema| Compiled::new(&event_type.name, schema, domains)).collect();
+                event_type.versions().map(|schema| Compiled::new(&event_type.name, schema, domains, &mut patterns)).collect();
             schemas.insert(event_type.name.clone(), compiled?);
         }
         Ok(Validator { catalog, unknown_event, schemas })
@@ -132,8 +133,8 @@ impl Judged<'_> {
 }
 
 impl Compiled {
-    fn new(event_type: &str, schema: &Schema, domains: &mut Domains) -> Result<Compiled, PipelineError> {
-        let check = Check::compile(&schema.document).map_err(|message| PipelineError {
+    fn new(event_type: &str, schema: &Schema, domains: &mut Domains, patterns: &mut Patterns) -> Result<Compiled, PipelineError> {
+        let check = Check::compile(&schema.document, patterns).map_err(|message| PipelineError {
             event_type: event_type.to_owned(),
             version: schema.version.clone(),
             message,

@@ -154,6 +154,19 @@ fn every_field_of_every_type() {
 }
 
 #[test]
+fn a_field_that_is_kept_on_purpose_is_seen() {
+    let mut plant = Plant(Vec::new());
+    let event = event(Dialect::Native, &json!({"event_type": "page_viewed", "properties": {"name": plant.word()}}).to_string());
+    let schema = |privacy| {
+        let name = json!({"type": "string", "pattern": "^[^\\s@]{0,64}$", "x-privacy": privacy});
+        let text = json!({"type": "object", "properties": {"name": name}}).to_string();
+        Catalog::builtin().overlay(&[("page_viewed/1-0-1.json".to_owned(), text)]).expect("a good schema")
+    };
+    let leaks = |privacy| shown(&with(schema(privacy), Options::default()), &event).contains(&plant.0[0]);
+    assert!(leaks("keep") && !leaks("hash") && !leaks("redact") && !leaks("drop") && !leaks("truncate-ip"));
+}
+
+#[test]
 fn every_corner_of_each_dialect() {
     let mut plant = Plant(Vec::new());
     let segment = json!({

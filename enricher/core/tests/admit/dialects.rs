@@ -3,9 +3,8 @@
 use crate::fixtures::event;
 use crate::told::told;
 use forebay_schemas::dialect::Dialect;
-use forebay_schemas::id::IdOrigin;
 use forebay_schemas::time::Micros;
-use forebay_schemas::wire::harvested::{Content, Harvested};
+use forebay_schemas::wire::harvested::{Content, Harvested, UNREADABLE};
 
 fn check(dialect: Dialect, payload: &str, expected: &str) {
     assert_eq!(told(&event(dialect, payload)), expected, "{payload}");
@@ -84,6 +83,8 @@ fn segment_family() {
         r#"{"type":"track","event":"Product Clicked","properties":[1]}"#,
         "schema_violation: properties: expected an object, got array",
     );
+    let by_path = Harvested { envelope: Some(r#"{"type":"screen"}"#.to_owned()), ..event(Dialect::Segment, r#"{"name":"Cart"}"#) };
+    assert_eq!(told(&by_path), "screen_viewed 1-0-0 | 2026-11-30T12:00:00.000000Z received | {\"name\":\"Cart\"}");
     check(Dialect::Segment, r#"{"type":"track","properties":{}}"#, "missing_event_type: payload: no event type or name");
     check(
         Dialect::Segment,
@@ -156,18 +157,17 @@ fn posthog() {
 
 #[test]
 fn what_cannot_be_read() {
-    let bytes = |full_length, id_origin, index| Harvested {
+    let bytes = |full_length, envelope: Option<&str>| Harvested {
         content: Content::Bytes,
         full_length,
-        id_origin,
-        index,
+        envelope: envelope.map(str::to_owned),
         ..event(Dialect::Segment, "{")
     };
     for (event, expected) in [
-        (bytes(None, IdOrigin::Assigned, 0), "unreadable: body: could not be decoded or split into events"),
-        (bytes(Some(5_000_000), IdOrigin::Assigned, 0), "unreadable: body: could not be decoded or split into events"),
-        (bytes(Some(5_000_000), IdOrigin::Client, 0), "event_too_large: payload: 5000000 bytes, the bound is 1048576"),
-        (bytes(Some(5_000_000), IdOrigin::Assigned, 3), "event_too_large: payload: 5000000 bytes, the bound is 1048576"),
+        (bytes(None, Some(UNREADABLE)), "unreadable: body: could not be decoded or split into events"),
+        (bytes(Some(5_000_000), Some(UNREADABLE)), "unreadable: body: could not be decoded or split into events"),
+        (bytes(Some(5_000_000), None), "event_too_large: payload: 5000000 bytes are more than one event may have"),
+        (bytes(None, None), "event_too_large: payload: 1 bytes are more than one event may have"),
         (event(Dialect::Segment, r#"{"v":NaN}"#), "malformed: payload: not JSON at byte 5"),
         (event(Dialect::Segment, "[1]"), "not_an_object: payload: expected an object, got array"),
         (event(Dialect::Segment, r#"{"a":"\ud83d"}"#), "lone_surrogate: payload: half of a surrogate pair at byte 6"),

@@ -2,14 +2,11 @@
 //!
 //! Owns: where it keeps what. Members that nobody knows are extras: they are counted and go no further.
 
-use super::segment::into_members;
-use super::{Draft, Leaf, Members, id, integer, object, text, time};
+use super::{Draft, Leaf, Members, beside, id, integer, into_members, object, text, time};
 use crate::pipeline::Reject;
-use forebay_schemas::json;
-use forebay_schemas::limit;
 use forebay_schemas::wire::harvested::Harvested;
 
-pub(super) fn read<'a>(members: Members<'a>, event: &Harvested) -> Result<Draft<'a>, Reject> {
+pub(super) fn read<'a>(members: Members<'a>, event: &'a Harvested) -> Result<Draft<'a>, Reject> {
     let mut draft = Draft::default();
     let mut mono = None;
     for (key, value) in members {
@@ -26,16 +23,12 @@ pub(super) fn read<'a>(members: Members<'a>, event: &Harvested) -> Result<Draft<
             "session_index" => draft.session_index = integer(&value),
             "properties" => draft.properties = object(value)?,
             "context" => draft.context.take_all(&into_members(value)),
-            "event_id" | "page_id" | "boot_id" | "write_key" => {}
+            "event_id" | "page_id" | "boot_id" | "write_key" | "sent_mono_ms" | "client_report" => {}
             _ => draft.extras.push(key.into_owned()),
         }
     }
-    draft.told.age_micros = mono.and_then(|mono| Some(sent_mono(event)?.saturating_sub(mono)));
+    // The monotonic clock at sending stands beside the batch.
+    let sent_mono = mono.and_then(|_| time::millis(&beside(event, "sent_mono_ms")?));
+    draft.told.age_micros = sent_mono.zip(mono).map(|(sent, at)| sent.saturating_sub(at));
     Ok(draft)
-}
-
-/// The monotonic clock at sending, which the batch carries.
-fn sent_mono(event: &Harvested) -> Option<i64> {
-    let envelope = json::parse(event.envelope.as_deref()?.as_bytes(), limit::JSON_DEPTH).ok()?;
-    time::millis(envelope.get("sent_mono_ms")?)
 }

@@ -2,8 +2,7 @@
 //!
 //! Owns: where its SDKs keep what. All of it is among the properties, most of it under names that begin with `$`.
 
-use super::segment::into_members;
-use super::{Draft, Leaf, Members, id, integer, object, text, time};
+use super::{Draft, Leaf, Members, id, integer, into_members, object, text, time};
 use crate::pipeline::Reject;
 use std::borrow::Cow;
 

@@ -2,12 +2,11 @@
 //!
 //! Owns: where these SDKs keep what. A `track` is named by its event, any other call by its type.
 
-use super::{Draft, Leaf, Members, id, integer, object, text, time};
+use super::{Draft, Leaf, Members, id, integer, into_members, object, text, time};
 use crate::pipeline::Reject;
-use forebay_schemas::json::Json;
-use std::borrow::Cow;
+use forebay_schemas::wire::harvested::Harvested;
 
-pub(super) fn read<'a>(members: Members<'a>) -> Result<Draft<'a>, Reject> {
+pub(super) fn read<'a>(members: Members<'a>, harvested: &'a Harvested) -> Result<Draft<'a>, Reject> {
     let mut draft = Draft::default();
     let (mut kind, mut event, mut original_time, mut context) = (None, None, None, Vec::new());
     let (mut properties, mut traits) = (None, None);
@@ -30,6 +29,8 @@ pub(super) fn read<'a>(members: Members<'a>) -> Result<Draft<'a>, Reject> {
         }
     }
     draft.told.at = draft.told.at.or(original_time);
+    // Where the event does not say it, the path of the request has named the call.
+    let kind = kind.or_else(|| super::beside(harvested, "type").as_ref().and_then(text));
     let call = Call::of(kind.as_deref());
     let (is_page, has_traits) = (call == Call::Page, matches!(call, Call::Identify | Call::Group));
     draft.name = if call == Call::Track { event } else { kind };
@@ -113,11 +114,4 @@ fn of_a_page(key: &str) -> bool {
             | "referring_domain"
             | "tab_url"
     )
-}
-
-pub(super) fn into_members<'a>(value: Json<'a>) -> Vec<(Cow<'a, str>, Json<'a>)> {
-    match value {
-        Json::Object(members) => members,
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => Vec::new(),
-    }
 }

@@ -14,6 +14,8 @@ use foreign::Foreign;
 use regex::Regex;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 type Members<'a> = [(Cow<'a, str>, Json<'a>)];
 
@@ -39,7 +41,7 @@ struct Types(u8);
 struct Text {
     min: Option<usize>,
     max: Option<usize>,
-    pattern: Option<Regex>,
+    pattern: Option<Arc<Regex>>,
 }
 #[derive(Default)]
 struct Number {
@@ -127,16 +129,16 @@ fn is_digits(text: &str) -> bool {
 
 impl Check {
     /// `document` is an event type's whole schema.
-    pub fn compile(document: &Value) -> Result<Check, String> {
+    pub fn compile(document: &Value, patterns: &mut Patterns) -> Result<Check, String> {
         // References are followed by `jsonschema`, which needs the whole document for it.
         if has_reference(document) {
             return Ok(Check { foreign: Some(Foreign::compile(document)?), ..Check::default() });
         }
-        Check::node(document)
+        Check::node(document, patterns)
     }
 
-    fn node(schema: &Value) -> Result<Check, String> {
-        match Check::own(schema)? {
+    fn node(schema: &Value, patterns: &mut Patterns) -> Result<Check, String> {
+        match Check::own(schema, patterns)? {
             Some(check) => Ok(check),
             None => Ok(Check {
                 types: schema.get("type").and_then(Types::read),
@@ -148,7 +150,7 @@ impl Check {
     }
 
     /// `None` when the schema uses a keyword that is not ours.
-    fn own(schema: &Value) -> Result<Option<Check>, String> {
+    fn own(schema: &Value, patterns: &mut Patterns) -> Result<Option<Check>, String> {
         let Value::Object(keywords) = schema else { return Ok(None) };
         let mut check = Check { expected: expected(schema), ..Check::default() };
         for (keyword, value) in keywords {
@@ -158,14 +160,14 @@ impl Check {
                 "const" => store(&mut check.one_of, scalars(&Value::Array(vec![value.clone()]))),
                 "minLength" => store(&mut check.text.min, count(value)),
                 "maxLength" => store(&mut check.text.max, count(value)),
-                "pattern" => store(&mut check.text.pattern, value.as_str().and_then(pattern)),
+                "pattern" => store(&mut check.text.pattern, value.as_str().and_then(|text| patterns.get(text))),
                 "minimum" => store(&mut check.number.min, value.as_f64()),
                 "maximum" => store(&mut check.number.max, value.as_f64()),
                 "exclusiveMinimum" => store(&mut check.number.above, value.as_f64()),
                 "exclusiveMaximum" => store(&mut check.number.below, value.as_f64()),
                 "minItems" => store(&mut check.array.min, count(value)),
                 "maxItems" => store(&mut check.array.max, count(value)),
-                "items" => store(&mut check.array.items, Some(Box::new(Check::node(value)?))),
+                "items" => store(&mut check.array.items, Some(Box::new(Check::node(value, patterns)?))),
                 "required" => value.as_array().is_some_and(|names| {
                     check.object.required = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
                     check.object.required.len() == names.len()
@@ -176,7 +178,8 @@ impl Check {
                 }),
                 "properties" => {
                     let members = value.as_object();
-                    let checks: Result<Vec<Check>, String> = members.into_iter().flat_map(|all| all.values()).map(Check::node).collect();
+                    let checks: Result<Vec<Check>, String> =
+                        members.into_iter().flat_map(|all| all.values()).map(|schema| Check::node(schema, patterns)).collect();
                     let names = Names::new(members.into_iter().flat_map(|all| all.keys()).map(|name| name.as_str().into()).collect());
                     check.object.properties = Some((names, checks?));
                     members.is_some()
@@ -332,6 +335,16 @@ fn equal(one: &Value, value: &Json<'_>) -> bool {
         (Value::String(a), Json::String(b)) => a == b,
         (Value::Number(a), Json::Number(b)) => finite(b).is_some_and(|b| a.as_f64() == Some(b)),
         _ => false,
+    }
+}
+
+/// Compiled patterns by their text: a catalogue has a few, in hundreds of fields.
+#[derive(Default)]
+pub(super) struct Patterns(BTreeMap<String, Option<Arc<Regex>>>);
+
+impl Patterns {
+    fn get(&mut self, text: &str) -> Option<Arc<Regex>> {
+        self.0.entry(text.to_owned()).or_insert_with(|| pattern(text).map(Arc::new)).clone()
     }
 }
 
