@@ -46,6 +46,9 @@ impl Failure {
         self.next = Some(next.into());
         self
     }
+    pub fn into_error(self) -> anyhow::Error {
+        self.error
+    }
     pub fn print(&self) {
         eprint!("{}", self.text());
     }

@@ -8,14 +8,13 @@ mod housekeeping;
 mod rejects;
 
 use crate::admin::{self, Access, AdminServer};
-use crate::catalogue;
 use crate::config::{Config, EFFECTIVE_FILE};
 use crate::data::{Admin, DataFolder};
 use crate::failure::{Failure, Next};
 use crate::system;
 use anyhow::Context;
 use forebay_enricher::Enricher;
-use forebay_enricher_core::{Keys, Pipeline};
+use forebay_enricher_core::Pipeline;
 use forebay_gateway::Gateway;
 use forebay_schemas::topic::Topic;
 use forebay_sinks::TableSink;
@@ -23,9 +22,8 @@ use forebay_stores::log::embedded::EmbeddedLog;
 use forebay_stores::log::{Log, TopicPartition};
 use forebay_stores::objects::folder::Folder;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -65,14 +63,11 @@ pub type Leftovers = Vec<String>;
 impl Plan {
     /// Takes the folder, makes keys where there are none, reads keys and catalogue.
     pub fn new(config: Config) -> Result<Plan, Failure> {
-        let catalog = catalogue::load(config.catalog.dir.as_deref())?;
         let folder =
             DataFolder::take(&config.data).or_next(|| "stop that process, or give this one a folder of its own by --data".to_owned())?;
-        let keys = keys(&config)?;
-        let options = forebay_enricher::options(&config.enricher, &config.catalog);
-        let pipeline = Pipeline::new(Arc::new(catalog), options, keys)
-            .map_err(|e| Failure::usage(e.to_string()).next("`forebay schemas check` checks the catalogue"))?;
-        Ok(Plan { config, pipeline: Arc::new(pipeline), folder })
+        make_keys(&config)?;
+        let pipeline = system::pipeline(&config)?;
+        Ok(Plan { config, pipeline, folder })
     }
 
     pub async fn start(self) -> Result<Node, Failure> {
@@ -87,7 +82,7 @@ impl Plan {
         let objects = Arc::new(Folder::new(config.objects_dir()));
 
         let parts = Arc::new(Parts::default());
-        let enricher = Enricher::start(config.enricher.clone(), pipeline, log.clone(), &config.state_dir(), &registry);
+        let enricher = Enricher::start(config.enricher.clone(), pipeline.clone(), log.clone(), &config.state_dir(), &registry);
         *parts.enricher.lock() = Some(enricher.context("the enricher does not start")?);
         let table = TableSink::start(config.table.clone(), log.clone(), &registry).await;
         *parts.table.lock() = Some(table.context("the table sink does not start")?);
@@ -105,7 +100,8 @@ impl Plan {
                 .as_ref()
                 .map_or(Vec::new(), |e| e.unclassified().into_iter().map(system::unclassified_field).collect()))
         };
-        let asked = Arc::new(system::parts(&config, log.clone(), objects, Box::new(unclassified), true));
+        let asked =
+            Arc::new(system::parts(&config, log.clone(), objects, Box::new(move || Ok(pipeline.clone())), Box::new(unclassified), true));
         let addr = listener.local_addr().map_err(Failure::failed)?;
         let (token, view_token) = (Access::fresh_token()?, Access::fresh_token()?);
         let access = Access::new(&token, &view_token, addr);
@@ -227,19 +223,14 @@ fn open_log(config: &Config) -> anyhow::Result<EmbeddedLog> {
         .with_context(|| format!("the log in {} cannot be opened", config.log_dir().display()))
 }
 
-/// Makes keys in `DATA/keys` where they are the ones that count, and reads them.
-fn keys(config: &Config) -> Result<Keys, Failure> {
+/// Makes keys in `DATA/keys` where they are the ones that count.
+fn make_keys(config: &Config) -> Result<(), Failure> {
     let named = &config.catalog.keys;
-    let ours = |file: &Option<std::path::PathBuf>| file.as_deref().is_some_and(|file| file.parent() == Some(&config.keys_dir()));
+    let ours = |file: &Option<PathBuf>| file.as_deref().is_some_and(|file| file.parent() == Some(&config.keys_dir()));
     if ours(&named.mask_file) || ours(&named.bad_public_file) {
         forebay_enricher::keys::ensure(&config.keys_dir()).context("keys cannot be made")?;
     }
-    let group = |source: &forebay_gateway::SourceConfig| Some((source.name.clone(), source.group.clone()?));
-    let groups: BTreeMap<String, String> = config.sources.iter().filter_map(group).collect();
-    forebay_enricher::keys::load(named, groups).map_err(|e| {
-        Failure::usage(e.to_string())
-            .next("a key file is made by `dev` in its folder, and is never made again in the place of one that is lost")
-    })
+    Ok(())
 }
 
 fn write_effective(folder: &DataFolder, config: &Config) -> Result<(), Failure> {

@@ -18,6 +18,7 @@ pub use render::{clear as rendered_clear, harvested as rendered_harvested};
 pub use unclassified::{UnclassifiedField, in_deltas as unclassified_in_deltas};
 
 use anyhow::Result;
+use forebay_enricher_core::Pipeline;
 use forebay_stores::log::Log;
 use forebay_stores::objects::Objects;
 use std::ops::ControlFlow;
@@ -39,8 +40,8 @@ pub struct Parts {
     pub objects: Arc<dyn Objects>,
     pub spool: PathBuf,
     pub table: forebay_sinks::Config,
-    pub job: String,
-    pub lanes: u32,
+    /// What judges events now; made when it is asked for.
+    pub pipeline: Box<dyn Fn() -> Result<Arc<Pipeline>> + Send + Sync>,
     /// Fields that nobody classified.
     pub unclassified: Box<dyn Fn() -> Result<Vec<UnclassifiedField>> + Send + Sync>,
     /// Effective settings.

@@ -2,6 +2,7 @@
 //!
 //! Owns: the order in which flags, variables and folders count, the two ways of asking. Does not own: questions and answers (`read`).
 
+use crate::catalogue;
 use crate::commands::config::default_file;
 use crate::config::{Config, DEFAULT_DATA, EFFECTIVE_FILE, Inputs};
 use crate::data;
@@ -9,6 +10,7 @@ use crate::failure::{Failure, Next};
 use crate::read::{self, Answer, Parts, Query, Role, UnclassifiedField};
 use anyhow::{Context, anyhow};
 use clap::Args;
+use forebay_enricher_core::Pipeline;
 use forebay_stores::log::embedded::EmbeddedLog;
 use forebay_stores::objects::folder::Folder;
 use std::ops::ControlFlow;
@@ -87,7 +89,24 @@ fn folder(config: Config) -> Result<System, Failure> {
     let log = Arc::new(log.or_next(missing)?);
     let of_log = log.clone();
     let unclassified = move || read::unclassified_in_deltas(&*of_log);
-    Ok(System::Folder(Box::new(parts(&config, log, Arc::new(Folder::new(config.objects_dir())), Box::new(unclassified), false))))
+    let objects = Arc::new(Folder::new(config.objects_dir()));
+    let of_config = config.clone();
+    let pipeline = move || pipeline(&of_config).map_err(Failure::into_error);
+    Ok(System::Folder(Box::new(parts(&config, log, objects, Box::new(pipeline), Box::new(unclassified), false))))
+}
+
+/// What judges events by this configuration: its catalogue, options and keys.
+pub fn pipeline(config: &Config) -> Result<Arc<Pipeline>, Failure> {
+    let catalog = catalogue::load(config.catalog.dir.as_deref())?;
+    let group = |source: &forebay_gateway::SourceConfig| Some((source.name.clone(), source.group.clone()?));
+    let groups = config.sources.iter().filter_map(group).collect();
+    let keys = forebay_enricher::keys::load(&config.catalog.keys, groups).map_err(|e| {
+        Failure::usage(e.to_string())
+            .next("a key file is made by `dev` in its folder, and is never made again in the place of one that is lost")
+    })?;
+    let options = forebay_enricher::options(&config.enricher, &config.catalog);
+    let pipeline = Pipeline::new(Arc::new(catalog), options, keys);
+    Ok(Arc::new(pipeline.map_err(|e| Failure::usage(e.to_string()).next("`forebay schemas check` checks the catalogue"))?))
 }
 
 /// The parts that answers stand on, of this process or of a stopped folder.
@@ -95,6 +114,7 @@ pub fn parts(
     config: &Config,
     log: Arc<EmbeddedLog>,
     objects: Arc<Folder>,
+    pipeline: Box<dyn Fn() -> anyhow::Result<Arc<Pipeline>> + Send + Sync>,
     unclassified: Box<dyn Fn() -> anyhow::Result<Vec<UnclassifiedField>> + Send + Sync>,
     live: bool,
 ) -> Parts {
@@ -103,8 +123,7 @@ pub fn parts(
         objects,
         spool: config.spool_dir(),
         table: config.table.clone(),
-        job: config.enricher.job.clone(),
-        lanes: config.enricher.lanes,
+        pipeline,
         unclassified,
         settings: config.settings(),
         live,

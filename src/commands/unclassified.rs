@@ -36,8 +36,11 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A member of `properties` at that place. The type and the choice are a person's to make.
+/// A member of the schema at that place. The type and the choice are a person's to make.
 fn line(path: &str) -> String {
     let name = path.trim_end_matches("[]").rsplit('.').next().unwrap_or(path);
+    if name.starts_with('{') {
+        return "(its name is known to the running system alone)".to_owned();
+    }
     format!("\"{name}\": {{ \"type\": \"string\", \"x-privacy\": \"drop\" }}")
 }

@@ -239,7 +239,7 @@ fn keys_in(recorded: &Recorded, path: &str, query: &str, inside: &[u8]) -> Vec<S
             keys.extend(value.split(':').next().map(str::to_owned));
         }
     }
-    let named = |name: &str| KEY_MEMBERS.iter().any(|key| *key == name.as_bytes());
+    let named = |name: &str| KEY_MEMBERS.contains(&name.as_bytes());
     keys.extend(
         query.split('&').filter_map(|pair| pair.split_once('=')).filter(|(name, _)| named(name)).map(|(_, value)| value.to_owned()),
     );
