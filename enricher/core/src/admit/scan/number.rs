@@ -33,7 +33,7 @@ pub(super) fn find(text: &str, hits: &mut Hits) {
 
 /// True for what may stand between two groups of one number.
 fn joins(between: &str) -> bool {
-    let separator = |c: char| matches!(c, ' ' | '-' | '.' | '(' | ')' | '\u{a0}' | '\u{2010}'..='\u{2013}' | '\u{202f}');
+    let separator = |c: char| c.is_whitespace() || matches!(c, '-' | '.' | '(' | ')' | '_' | '\u{2010}'..='\u{2013}');
     // `0301/123456`: a slash only behind an area code, which `judge` cannot see; a path has no such zero.
     between.chars().count() <= 3 && between.chars().all(separator)
 }
@@ -74,7 +74,9 @@ fn judge(text: &str, chain: &[Group], hits: &mut Hits) {
     // Milliseconds since the epoch: no phone number has 13 digits of which the first is 1.
     let epoch = chain.len() == 1 && digits == 13 && bytes[first.start] == b'1';
     let single = chain.len() > 1 && chain.iter().all(|group| group.len() == 1);
-    let local = chain.len() == 2 && chain[0].len() == 3 && chain[1].len() == 4 && matches!(bytes[chain[0].end], b'-' | b'.');
+    let alone =
+        !bytes[..first.start].last().is_some_and(u8::is_ascii_alphanumeric) && !bytes.get(last.end).is_some_and(u8::is_ascii_alphanumeric);
+    let local = alone && chain.len() == 2 && chain[0].len() == 3 && chain[1].len() == 4 && matches!(bytes[chain[0].end], b'-' | b'.');
     let phone = match plus {
         Some(_) => digits >= 7,
         None => digits >= 9 && !epoch && !single || local,

@@ -81,7 +81,7 @@ fn in_run(run: &str, start: usize, hits: &mut Hits) {
             return;
         }
         let digits = text.bytes().any(|b| b.is_ascii_digit());
-        if text.len() < 8 || text.len() < 16 && !digits {
+        if text.len() < 8 || text.len() < 12 && !digits {
             continue;
         }
         if digits && worded(text) || text.len() >= 20 && random(text.as_bytes()) {
@@ -118,21 +118,27 @@ fn worded(text: &str) -> bool {
 
 /// One piece without separators.
 fn opaque(piece: &[u8]) -> bool {
-    if piece.len() < 16 {
+    if piece.len() < 12 {
         return false;
     }
     let digits = piece.iter().filter(|b| b.is_ascii_digit()).count();
     let hex = piece.iter().all(u8::is_ascii_hexdigit);
     let mixed = digits > 0 && digits < piece.len();
     match piece.len() {
-        16..20 => hex && mixed || digits == piece.len(),
+        12..16 => mixed && changes(piece) * 2 >= piece.len(),
+        16..20 => hex && mixed || digits == piece.len() || changes(piece) * 3 > piece.len(),
         20..32 => hex && mixed || digits == piece.len() || random(piece),
         _ => mixed || hex || random(piece),
     }
 }
 
-/// Random text changes between small letters, capitals and digits all the time; words do so where they begin.
+/// Random text changes between small letters, capitals and digits all the time.
 fn random(text: &[u8]) -> bool {
+    changes(text) * 4 > text.len()
+}
+
+/// How often it changes between small letters, capitals and digits; that words begin with a capital does not count.
+fn changes(text: &[u8]) -> usize {
     let class = |byte: u8| match byte {
         b'0'..=b'9' => 0,
         b'a'..=b'z' => 1,
@@ -143,7 +149,7 @@ fn random(text: &[u8]) -> bool {
         (2, 1) | (3, _) | (_, 3) => false,
         (a, b) => a != b,
     });
-    changes.count() * 4 > text.len()
+    changes.count()
 }
 
 /// Groups of 8, 4, 4, 4 and 12 hex digits, joined by `-`.
