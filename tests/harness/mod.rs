@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 /// How long anything may take before the test says that it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-pub fn binary() -> &'static str {
-    env!("CARGO_BIN_EXE_forebay")
+/// The product under test: `FOREBAY_BIN`, else the one that Cargo built for this test.
+pub fn binary() -> PathBuf {
+    std::env::var_os("FOREBAY_BIN").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_forebay")), PathBuf::from)
 }
 
 pub fn repository() -> &'static Path {
