@@ -5,6 +5,7 @@
 //! Invariants: every text of a `Masked` went through `leaf`, or comes from a closed list of ours; a name that no
 //! schema knows is never told; what has no classification is left out and counted.
 
+mod masked;
 mod token;
 
 use super::decode::{Decoded, Leaf};
@@ -17,38 +18,15 @@ use crate::options::UnclassifiedPolicy;
 use crate::pipeline::Reject;
 use core::net::IpAddr;
 use forebay_schemas::catalog::Privacy;
-use forebay_schemas::id::EventId;
 use forebay_schemas::json::{Json, write_string};
 use forebay_schemas::limit;
 use forebay_schemas::reason::Reason;
 use forebay_schemas::time::Micros;
-use forebay_schemas::wire::trusted::{self, TimeOrigin, Trusted};
+use masked::Beside;
+pub use masked::Masked;
 use std::borrow::Cow;
 use std::fmt;
 use token::{ForEvent, Tokens};
-
-/// An event that holds nothing which its schema does not let pass. Made by `Masker::mask` alone.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Masked {
-    event_id: EventId,
-    original_event_id: Option<String>,
-    event_type: String,
-    schema_version: String,
-    event_time: Micros,
-    time_origin: TimeOrigin,
-    received_at: Micros,
-    source: String,
-    user_id: Option<String>,
-    anonymous_id: Option<String>,
-    session_id: Option<String>,
-    seq: Option<i64>,
-    session_index: Option<i64>,
-    page: Option<trusted::Page>,
-    device: Option<trusted::Device>,
-    geo: Option<trusted::Geo>,
-    campaign: Option<trusted::Campaign>,
-    properties: String,
-}
 
 /// A field that was left out because nobody classified it. `path` may be shown to everyone; `in_clear` only to the
 /// reveal role, and `Debug` does not show it.
@@ -133,112 +111,6 @@ impl Masker {
             decoded.context.screen[n].filter(|_| node.privacy == Some(Privacy::Keep))
         });
         Beside { texts, screen }
-    }
-}
-
-/// The masked texts and numbers beside the properties.
-struct Beside {
-    texts: [Option<String>; Leaf::ALL.len()],
-    screen: [Option<i64>; 2],
-}
-
-impl Beside {
-    fn take(&mut self, leaf: Leaf) -> Option<String> {
-        self.texts[leaf as usize].take()
-    }
-}
-
-impl Masked {
-    fn new(decoded: &Decoded<'_>, event_type: String, schema_version: String, mut beside: Beside, properties: String) -> Masked {
-        let event = decoded.event;
-        let agent = decoded.agent.as_deref();
-        let page = trusted::Page {
-            url: beside.take(Leaf::Url),
-            path: beside.take(Leaf::Path),
-            title: beside.take(Leaf::Title),
-            referrer: beside.take(Leaf::Referrer),
-        };
-        // The user agent's words are from a closed list; the SDK's own stand in where it says nothing.
-        let device = trusted::Device {
-            kind: agent.and_then(|agent| agent.kind.clone()).or_else(|| beside.take(Leaf::Kind)),
-            os: agent.and_then(|agent| agent.os.clone()).or_else(|| beside.take(Leaf::Os)),
-            browser: agent.and_then(|agent| agent.browser.clone()).or_else(|| beside.take(Leaf::Browser)),
-            locale: beside.take(Leaf::Locale),
-            timezone: beside.take(Leaf::Timezone),
-            screen_width: beside.screen[0],
-            screen_height: beside.screen[1],
-            library: beside.take(Leaf::Library),
-        };
-        let campaign = trusted::Campaign {
-            source: beside.take(Leaf::Source),
-            medium: beside.take(Leaf::Medium),
-            name: beside.take(Leaf::Name),
-            term: beside.take(Leaf::Term),
-            content: beside.take(Leaf::Content),
-        };
-        Masked {
-            event_id: event.event_id.clone(),
-            original_event_id: None,
-            event_type,
-            schema_version,
-            event_time: decoded.event_time,
-            time_origin: decoded.time_origin,
-            received_at: event.received_at,
-            source: event.source.clone(),
-            user_id: beside.take(Leaf::UserId),
-            anonymous_id: beside.take(Leaf::AnonymousId),
-            session_id: beside.take(Leaf::SessionId),
-            seq: decoded.seq,
-            session_index: decoded.session_index,
-            page: (page != trusted::Page::default()).then_some(page),
-            device: (device != trusted::Device::default()).then_some(device),
-            geo: None,
-            campaign: (campaign != trusted::Campaign::default()).then_some(campaign),
-            properties,
-        }
-    }
-
-    pub fn event_id(&self) -> &EventId {
-        &self.event_id
-    }
-    pub fn event_type(&self) -> &str {
-        &self.event_type
-    }
-    pub fn source(&self) -> &str {
-        &self.source
-    }
-    pub fn event_time(&self) -> Micros {
-        self.event_time
-    }
-
-    /// The same event under the id that `dedup::rekey` gives; its own id is kept beside it.
-    pub fn rekeyed(self, event_id: EventId) -> Masked {
-        Masked { original_event_id: Some(self.event_id.as_str().to_owned()), event_id, ..self }
-    }
-
-    pub(crate) fn into_trusted(self, provenance: trusted::Provenance) -> Trusted {
-        Trusted {
-            event_id: self.event_id,
-            original_event_id: self.original_event_id,
-            event_type: self.event_type,
-            schema_version: self.schema_version,
-            event_time: self.event_time,
-            time_origin: self.time_origin,
-            received_at: self.received_at,
-            source: self.source,
-            user_id: self.user_id,
-            anonymous_id: self.anonymous_id,
-            session_id: self.session_id,
-            seq: self.seq,
-            session_index: self.session_index,
-            page: self.page,
-            device: self.device,
-            geo: self.geo,
-            campaign: self.campaign,
-            properties: self.properties,
-            entities: "{}".to_owned(),
-            provenance,
-        }
     }
 }
 

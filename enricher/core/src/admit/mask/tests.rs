@@ -10,7 +10,7 @@ use crate::seal::{self, BadPublicKey};
 use bytes::Bytes;
 use forebay_schemas::catalog::Catalog;
 use forebay_schemas::dialect::Dialect;
-use forebay_schemas::id::{IdOrigin, RequestId};
+use forebay_schemas::id::{EventId, IdOrigin, RequestId};
 use forebay_schemas::json::parse;
 use forebay_schemas::wire::harvested::{Content, Harvested};
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ fn mask(properties: &str, policy: UnclassifiedPolicy) -> Result<(String, Vec<Str
     let decoded = Decoder::new(0).decode(&event, parse(&event.payload, 64).expect("JSON")).map_err(|reject| reject.detail)?;
     let valid = validator.validate(decoded, &masker).map_err(|reject| reject.detail)?;
     let (masked, unclassified) = masker.mask(sanitize(valid, masker.context()), policy).map_err(|reject| reject.detail)?;
-    Ok((masked.properties, unclassified.into_iter().map(|field| field.path).collect()))
+    Ok((masked.properties().to_owned(), unclassified.into_iter().map(|field| field.path).collect()))
 }
 
 fn check(properties: &str, expected: &str) {

@@ -6,15 +6,16 @@
 //! alone; recursion is as deep as the schema.
 
 mod foreign;
+mod pattern;
 
 use crate::admit::decode::kind;
 use crate::admit::names::Names;
 use forebay_schemas::json::Json;
 use foreign::Foreign;
+pub(super) use pattern::Patterns;
 use regex::Regex;
 use serde_json::Value;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 type Members<'a> = [(Cow<'a, str>, Json<'a>)];
@@ -336,40 +337,6 @@ fn equal(one: &Value, value: &Json<'_>) -> bool {
         (Value::Number(a), Json::Number(b)) => finite(b).is_some_and(|b| a.as_f64() == Some(b)),
         _ => false,
     }
-}
-
-/// Compiled patterns by their text: a catalogue has a few, in hundreds of fields.
-#[derive(Default)]
-pub(super) struct Patterns(BTreeMap<String, Option<Arc<Regex>>>);
-
-impl Patterns {
-    fn get(&mut self, text: &str) -> Option<Arc<Regex>> {
-        self.0.entry(text.to_owned()).or_insert_with(|| pattern(text).map(Arc::new)).clone()
-    }
-}
-
-/// A pattern as a regex, if both dialects read it alike: plain signs, classes, repeats and `\s`.
-fn pattern(text: &str) -> Option<Regex> {
-    const SPACE: &str = r"[\t-\r \u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}\u{feff}]";
-    if text.contains("(?") || text.contains("&&") || text.contains("--") || text.contains("~~") || text.contains("[[") {
-        return None;
-    }
-    let mut ours = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => match chars.next()? {
-                's' => ours.push_str(SPACE),
-                'd' => ours.push_str("[0-9]"),
-                sign if sign.is_ascii_punctuation() => ours.extend(['\\', sign]),
-                _ => return None,
-            },
-            // In ECMAScript it excludes four line ends, in ours one.
-            '.' => return None,
-            plain => ours.push(plain),
-        }
-    }
-    Regex::new(&ours).ok()
 }
 
 fn has_reference(value: &Value) -> bool {
