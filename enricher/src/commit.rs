@@ -8,6 +8,7 @@
 use crate::error::LaneError;
 use crate::metrics::Metrics;
 use crate::state::{Backend, StateError, Stores};
+use crate::status::{Note, Status};
 use crate::stop::Stop;
 use crate::task::Cut;
 use forebay_schemas::topic::Topic;
@@ -24,6 +25,7 @@ pub struct Committer {
     pub tasks: BTreeMap<i32, Standing>,
     pub stores: Arc<Stores>,
     pub metrics: Metrics,
+    pub status: Arc<Status>,
     pub stop: Arc<Stop>,
 }
 
@@ -56,6 +58,7 @@ impl Committer {
                 Ok(()) => break,
                 Err(CommitError::Aborted(why)) => {
                     tracing::warn!(lane = self.id, why, "transaction aborted; the same buffers are committed again");
+                    self.status.note(Note::Committing, Some(format!("cannot commit: {why}")));
                     if !backoff.wait(&self.stop) {
                         return Err(LaneError::Stopped(why));
                     }
@@ -72,6 +75,9 @@ impl Committer {
             }
         }
         failpoint::pass("enrich.after_commit");
+        if backoff.has_waited() {
+            self.status.note(Note::Committing, None);
+        }
         for cut in &cuts {
             self.apply(cut).map_err(|error| self.state_error(cut.partition, error))?;
         }
@@ -186,6 +192,9 @@ pub struct Backoff {
 }
 
 impl Backoff {
+    pub fn has_waited(&self) -> bool {
+        self.tries > 0
+    }
     /// False when it is time to stop instead.
     pub fn wait(&mut self, stop: &Stop) -> bool {
         let wait = limit::LANE_BACKOFF_MS_MIN.saturating_mul(1 << self.tries.min(20)).min(limit::LANE_BACKOFF_MS_MAX);

@@ -11,7 +11,7 @@ use crate::metrics::{Metrics, TaskMetrics};
 use crate::progress::NEVER;
 use crate::recovery::Recovery;
 use crate::state::Stores;
-use crate::status::Status;
+use crate::status::{Note, Status};
 use crate::stop::Stop;
 use crate::task::{Cut, Rules, Task};
 use forebay_schemas::limit;
@@ -94,6 +94,7 @@ pub fn recover(plan: &Plan) -> Result<(Vec<Task>, Committer), LaneError> {
         tasks: standings,
         stores: plan.stores.clone(),
         metrics: plan.metrics.clone(),
+        status: plan.status.clone(),
         stop: plan.stop.clone(),
     };
     Ok((tasks, committer))
@@ -103,9 +104,12 @@ fn open_producer(plan: &Plan) -> Result<Box<dyn Producer>, LaneError> {
     let mut backoff = Backoff::default();
     loop {
         match plan.log.lane(&plan.id) {
-            Ok(producer) => return Ok(producer),
+            Ok(producer) => {
+                plan.status.note(Note::Reading, None);
+                return Ok(producer);
+            }
             Err(LogError::Io(why)) => {
-                plan.status.note(Some(format!("the log does not answer: {why}")));
+                plan.status.note(Note::Reading, Some(format!("the log does not answer: {why}")));
                 if !backoff.wait(&plan.stop) {
                     return Err(LaneError::Stopped(why));
                 }
@@ -193,6 +197,8 @@ impl<'a> Lane<'a> {
             let read = if self.state_full { 0 } else { self.read_round()? };
             if self.due() {
                 self.commit()?;
+            } else if self.state_full {
+                self.plan.stop.wait(IDLE_WAIT);
             } else if read == 0 {
                 self.plan.log.wait_past(&self.positions(), self.patience());
             }
@@ -219,7 +225,7 @@ impl<'a> Lane<'a> {
                 Ok(records) => records,
                 Err(LogError::Io(why)) => {
                     tracing::warn!(task = seat.task.partition(), why, "cannot read the log; trying again");
-                    self.plan.status.note(Some(format!("cannot read the log: {why}")));
+                    self.plan.status.note(Note::Reading, Some(format!("cannot read the log: {why}")));
                     self.backoff.wait(&self.plan.stop);
                     return Ok(read);
                 }
@@ -232,7 +238,10 @@ impl<'a> Lane<'a> {
                 self.waiting_since.get_or_insert_with(Instant::now);
             }
         }
-        self.backoff = Backoff::default();
+        if self.backoff.has_waited() {
+            self.plan.status.note(Note::Reading, None);
+            self.backoff = Backoff::default();
+        }
         Ok(read)
     }
 
@@ -296,9 +305,6 @@ impl<'a> Lane<'a> {
     /// How long to sleep when there is nothing to read.
     fn patience(&self) -> Duration {
         let left = self.waiting_since.map(|since| self.plan.commit_interval.saturating_sub(since.elapsed()));
-        if self.state_full {
-            self.plan.stop.wait(IDLE_WAIT);
-        }
         left.unwrap_or(IDLE_WAIT).min(IDLE_WAIT)
     }
 
@@ -326,7 +332,8 @@ impl<'a> Lane<'a> {
             tracing::warn!(lane = self.plan.id, full, bytes_all, "state crossed enricher.state.max_bytes");
         }
         self.state_full = full;
-        self.plan.status.note(full.then(|| format!("state holds {bytes_all} bytes, over enricher.state.max_bytes; nothing is read")));
+        let why = || format!("state holds {bytes_all} bytes, over enricher.state.max_bytes; nothing is read");
+        self.plan.status.note(Note::StateFull, full.then(why));
     }
 }
 

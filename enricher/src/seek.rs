@@ -25,8 +25,11 @@ pub fn first_past<E: From<LogError>>(log: &dyn Log, at: TopicPartition, mut past
 /// The newest record, looked for backwards.
 pub fn last(log: &dyn Log, at: TopicPartition) -> Result<Option<Record>, LogError> {
     let Bounds { start, end } = log.bounds(at)?;
+    if end == start {
+        return Ok(None);
+    }
     let mut back = 1;
-    while end > start {
+    loop {
         let from = (end - back).max(start);
         let mut reader = log.reader(at, from)?;
         let mut last = None;
@@ -38,5 +41,4 @@ pub fn last(log: &dyn Log, at: TopicPartition) -> Result<Option<Record>, LogErro
         }
         back *= 4;
     }
-    Ok(None)
 }

@@ -25,7 +25,7 @@ pub trait Backend: Send + Sync {
     /// Looks up `keys`, which ascend; calls `found` with the place and value of each that is there.
     fn get_many(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), StateError>;
     /// Keys in `[from, to)`, ascending, until `each` breaks.
-    fn scan(&self, from: &[u8], to: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<(), StateError>;
+    fn scan(&self, from: &[u8], to: &[u8], each: &mut Each<'_>) -> Result<(), StateError>;
     /// One commit, all or nothing.
     fn apply(&self, ops: &[Op], meta: &Meta) -> Result<(), StateError>;
     /// Forgets whole ranges `[from, to)`: space that expired keys held. Never part of a commit.
@@ -35,6 +35,9 @@ pub trait Backend: Send + Sync {
     /// Disk or memory that the state takes, about.
     fn bytes(&self) -> u64;
 }
+
+/// Is given a key and its value, and says whether it wants more.
+pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// Where a store stands and of which log it is.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -13,10 +13,18 @@ pub struct Status {
     inner: Mutex<Inner>,
 }
 
+/// What may keep a lane from working although it runs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Note {
+    Reading,
+    Committing,
+    StateFull,
+}
+
 #[derive(Default)]
 struct Inner {
     phase: Phase,
-    note: Option<String>,
+    notes: BTreeMap<Note, String>,
     outcomes: BTreeMap<(String, Outcome), u64>,
     unclassified: BTreeMap<(String, String), Field>,
 }
@@ -55,9 +63,12 @@ impl Status {
     pub fn fail(&self, why: String) {
         self.inner.lock().phase = Phase::Failed(why);
     }
-    /// What keeps the lane from working although it runs.
-    pub fn note(&self, note: Option<String>) {
-        self.inner.lock().note = note;
+    pub fn note(&self, note: Note, why: Option<String>) {
+        let mut inner = self.inner.lock();
+        match why {
+            Some(why) => drop(inner.notes.insert(note, why)),
+            None => drop(inner.notes.remove(&note)),
+        }
     }
 
     pub fn committed(&self, changes: Changes) {
@@ -81,7 +92,7 @@ impl Status {
         match &inner.phase {
             Phase::Starting => Err("is starting".to_owned()),
             Phase::Recovering { reached, target } => Err(format!("recovers state: commit {reached} of {target}")),
-            Phase::Running => inner.note.clone().map_or(Ok(()), Err),
+            Phase::Running => inner.notes.values().next().cloned().map_or(Ok(()), Err),
             Phase::Stopped => Err("has stopped".to_owned()),
             Phase::Failed(why) => Err(why.clone()),
         }

@@ -5,6 +5,9 @@
 //! Invariants: A3, each harvested record gets one outcome, counted with its offset; E1, a reject touches its total and
 //! nothing else; judging a record either writes all that belongs to it or nothing.
 
+mod input;
+
+use self::input::{Input, Place, cut_short, read};
 use crate::delta::{self, Head};
 use crate::guard;
 use crate::overlay::Overlay;
@@ -17,19 +20,16 @@ use bytes::Bytes;
 use forebay_enricher_core::combine::dedup::{self, Horizon, Key, Seen, Verdict};
 use forebay_enricher_core::seal::Sealer;
 use forebay_enricher_core::{Admitted, Collision, Pipeline, Reject, Unclassified, deliver};
-use forebay_schemas::dialect::Dialect;
-use forebay_schemas::id::{EventId, IdOrigin, RequestId};
 use forebay_schemas::limit;
 use forebay_schemas::outcome::Outcome;
 use forebay_schemas::reason::Reason;
 use forebay_schemas::time::Micros;
-use forebay_schemas::topic::{PUBLISHED_THROUGH, Topic};
+use forebay_schemas::topic::Topic;
 use forebay_schemas::wire::delta::Op;
-use forebay_schemas::wire::harvested::{self, Content, Harvested};
+use forebay_schemas::wire::harvested::{self, Harvested};
 use forebay_schemas::wire::trusted::Provenance;
 use forebay_stores::log::{Committed, Entry, Record, TopicPartition};
 use std::sync::Arc;
-use uuid::Uuid;
 
 /// What every task of a process works by.
 pub struct Rules {
@@ -98,27 +98,6 @@ enum Judged {
     Trusted { key: Bytes, value: Bytes, unclassified: Vec<Unclassified> },
     Duplicate,
     Bad(Reject),
-}
-
-/// Where a record stands.
-#[derive(Clone, Copy)]
-struct Place {
-    offset: i64,
-    timestamp: Micros,
-}
-
-enum Input {
-    Tick {
-        gateway: Bytes,
-        through: Option<Micros>,
-    },
-    /// `told`: the gateway's time, unless the record is not a gateway's.
-    Event {
-        harvested: Box<Harvested>,
-        value: Bytes,
-        key: Key,
-        told: Option<Micros>,
-    },
 }
 
 impl Task {
@@ -343,60 +322,6 @@ impl Task {
     fn metadata(&self) -> String {
         let Rules { pipeline, origin, life, .. } = &*self.rules;
         format!("seq={};fp={};partitions={};life={life}", self.seq, pipeline.fingerprint(), origin.partitions)
-    }
-}
-
-fn read(record: Record, partition: i32) -> (Place, Input) {
-    let place = Place { offset: record.offset, timestamp: record.timestamp };
-    let Some(value) = record.value else {
-        let through = record.headers.iter().find(|(name, _)| name == PUBLISHED_THROUGH);
-        let through = through.and_then(|(_, text)| std::str::from_utf8(text).ok()?.parse().ok()).map(Micros);
-        return (place, Input::Tick { gateway: record.key, through });
-    };
-    let (harvested, told) = match harvested::decode(&value) {
-        Ok(harvested) => {
-            let told = harvested.received_at;
-            (harvested, Some(told))
-        }
-        Err(_) => (foreign(place, partition, &value), None),
-    };
-    let key = Key::of(&harvested.source, &harvested.event_id);
-    (place, Input::Event { harvested: Box::new(harvested), value, key, told })
-}
-
-/// A record that no gateway of ours wrote. It is one event nobody can read, named after its place.
-fn foreign(place: Place, partition: i32, value: &Bytes) -> Harvested {
-    let mut name = [0; 16];
-    name[..4].copy_from_slice(&partition.to_be_bytes());
-    name[8..].copy_from_slice(&place.offset.to_be_bytes());
-    Harvested {
-        event_id: EventId::from_uuid(Uuid::new_v8(name)),
-        id_origin: IdOrigin::Assigned,
-        request_id: RequestId(Uuid::nil()),
-        index: 0,
-        gateway: String::new(),
-        source: "unknown".to_owned(),
-        dialect: Dialect::Native,
-        received_at: place.timestamp,
-        sent_at: None,
-        client_ip: None,
-        user_agent: None,
-        headers: Vec::new(),
-        content: Content::Bytes,
-        envelope: None,
-        payload: value.slice(..value.len().min(limit::CUT_BYTES)),
-        full_length: (value.len() > limit::CUT_BYTES).then_some(value.len() as u64),
-    }
-}
-
-fn cut_short(harvested: &Harvested) -> Harvested {
-    let length = harvested.payload.len();
-    Harvested {
-        payload: harvested.payload.slice(..length.min(limit::CUT_BYTES)),
-        full_length: harvested.full_length.or(Some(length as u64)),
-        envelope: None,
-        headers: Vec::new(),
-        ..harvested.clone()
     }
 }
 

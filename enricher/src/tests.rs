@@ -53,8 +53,9 @@ struct World {
     kind: Kind,
     pipeline: Arc<Pipeline>,
     refresh_after: Duration,
-    dir: tempfile::TempDir,
+    /// Before the folder: dropped first, as closing a store writes into it.
     life: Option<Life>,
+    dir: tempfile::TempDir,
     models: Vec<Model>,
 }
 

@@ -1,10 +1,9 @@
 //! State in memory: gone when the process ends, rebuilt from the deltas at each start.
 
-use super::{Backend, Meta, StateError};
+use super::{Backend, Each, Meta, StateError};
 use forebay_schemas::wire::delta::Op;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 /// What an entry takes beside its bytes, about.
 const ENTRY_BYTES: u64 = 64;
@@ -54,7 +53,7 @@ impl Backend for Memory {
         }
         Ok(())
     }
-    fn scan(&self, from: &[u8], to: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<(), StateError> {
+    fn scan(&self, from: &[u8], to: &[u8], each: &mut Each<'_>) -> Result<(), StateError> {
         let inner = self.inner.read();
         for (key, value) in inner.map.range(from.to_vec()..to.to_vec()) {
             if each(key, value).is_break() {

@@ -4,14 +4,13 @@
 //! Invariants: with one column family and no log, what a crash leaves is a prefix of the batches written, so the position
 //! in it is the position of the rest (E5, recovery.md H33).
 
-use super::{Backend, Meta, StateError, key};
+use super::{Backend, Each, Meta, StateError, key};
 use forebay_schemas::limit;
 use forebay_schemas::wire::delta::Op;
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, Error, ErrorKind, LogLevel, Options, ReadOptions, WriteBatch, WriteBufferManager,
     WriteOptions,
 };
-use std::ops::ControlFlow;
 use std::path::Path;
 
 /// The one column family.
@@ -102,7 +101,7 @@ impl Backend for Rocks {
         }
         Ok(())
     }
-    fn scan(&self, from: &[u8], to: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<(), StateError> {
+    fn scan(&self, from: &[u8], to: &[u8], each: &mut Each<'_>) -> Result<(), StateError> {
         let mut options = ReadOptions::default();
         options.set_iterate_range(from..to);
         let mut iterator = self.db.raw_iterator_opt(options);

@@ -119,17 +119,29 @@ fn rocksdb_comes_back_at_a_whole_commit() {
     assert_eq!(read(crashed.path()), (None, None));
 }
 
-/// What a kill leaves: files as they lie.
+/// What a kill leaves: files as they lie. A store removes files it no longer needs meanwhile; then it is done again.
 pub fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("makes the folder");
-    for entry in std::fs::read_dir(from).expect("a folder").flatten() {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
+    while try_copy(from, to).is_err() {
+        std::fs::remove_dir_all(to).expect("was made");
+    }
+}
+
+fn try_copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    let names = || -> std::io::Result<Vec<_>> {
+        let mut names = std::fs::read_dir(from)?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    };
+    let before = names()?;
+    for name in &before {
+        if from.join(name).is_dir() {
+            try_copy(&from.join(name), &to.join(name))?;
         } else {
-            std::fs::copy(entry.path(), target).expect("copies");
+            std::fs::copy(from.join(name), to.join(name))?;
         }
     }
+    if names()? == before { Ok(()) } else { Err(std::io::ErrorKind::Interrupted.into()) }
 }
 
 #[derive(Clone, Debug)]
