@@ -102,22 +102,28 @@ fn random_kills_under_load() {
         .expect("the binary starts");
     let mut seed = u64::from(std::process::id()) | 1;
     println!("seed {seed}");
-    for round in 0..rounds {
+    let mut kills = 0;
+    for _ in 0..rounds {
         // xorshift: any moment will do, the seed tells which.
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
         std::thread::sleep(Duration::from_millis(300 + seed % 1_700));
         if send.try_wait().expect("a child").is_some() {
-            assert!(round > 0, "send ended before the first kill");
             break;
         }
         dev.kill();
         dev.start();
+        kills += 1;
     }
     assert!(send.wait().expect("a child").success());
     let totals = dev.settled();
-    check_trusted_once(&dev, &acked);
+    let facts = check_trusted_once(&dev, &acked);
+    println!("{kills} kills, {facts} facts acknowledged, {totals:?}");
+    assert!(kills > 0, "send ended before the first kill");
+    if soak() {
+        assert!(kills == rounds && facts >= 200_000, "too little was tried");
+    }
     let harvested = dev.tail("harvested");
     assert_eq!(harvested.len() as u64, totals.sum(), "totals balance");
     let trusted = column(&dev.tail("trusted"), "event_id");
@@ -128,7 +134,8 @@ fn random_kills_under_load() {
     check_bodies(&dev, &sent);
 }
 
-fn check_trusted_once(dev: &Dev, acked: &Path) {
+/// Answers how many ids were acknowledged.
+fn check_trusted_once(dev: &Dev, acked: &Path) -> usize {
     let acked: BTreeSet<String> = std::fs::read_to_string(acked).expect("the acked ids").lines().map(str::to_owned).collect();
     assert!(!acked.is_empty());
     let mut trusted: BTreeMap<String, u32> = BTreeMap::new();
@@ -140,6 +147,7 @@ fn check_trusted_once(dev: &Dev, acked: &Path) {
     let bad: BTreeSet<String> = column(&dev.tail("bad"), "event_id").into_iter().collect();
     let lost: Vec<_> = acked.iter().filter(|id| !trusted.contains_key(*id) && !bad.contains(*id)).take(5).collect();
     assert!(lost.is_empty(), "acknowledged and gone: {lost:?}");
+    acked.len()
 }
 
 fn check_bodies(dev: &Dev, sent: &Path) {
