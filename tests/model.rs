@@ -22,6 +22,8 @@ impl Random {
     }
 }
 
+const DIALECTS: [&str; 4] = ["segment", "snowplow", "posthog", "native"];
+
 /// A fact, apart from any dialect: who, what, which variant of its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Fact {
@@ -165,7 +167,7 @@ fn traffic(random: &mut Random, events: u64) -> Vec<(Fact, u64)> {
         } else {
             Fact {
                 id,
-                dialect: *random.pick(&["segment", "snowplow", "posthog", "native"] as &[&'static str]),
+                dialect: DIALECTS[random.next(4) as usize],
                 kind: *random.pick(&[Kind::Page, Kind::Page, Kind::Click, Kind::Click, Kind::Unknown, Kind::Broken]),
                 variant: random.next(1_000),
             }
