@@ -23,7 +23,7 @@ use forebay_schemas::limit;
 use forebay_schemas::reason::Reason;
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::raw_request::{EventRef, RawRequest};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use std::ops::Range;
 use uuid::Uuid;
 
@@ -91,10 +91,10 @@ pub fn open(route: &EventsRoute, request: &Request, limits: &Limits) -> Result<O
     if request.body.len() > limits.wire_bytes {
         return Err(Refusal::over(RefusalReason::BodyTooLarge, limits.wire_bytes));
     }
-    let encoding = request.headers.get(http::header::CONTENT_ENCODING).map_or(&b""[..], |value| value.as_bytes());
+    let encoding = headers::list(request.headers.get_all(http::header::CONTENT_ENCODING).iter().map(HeaderValue::as_bytes));
     let too_large = |TooLarge| Refusal::over(RefusalReason::InflatedTooLarge, limits.inflated_bytes);
     let target = landed_target(&request.target);
-    let decoded = decode(route.form, &target, encoding, &request.body, Some(limits.inflated_bytes)).map_err(too_large)?;
+    let decoded = decode(route.form, &target, &encoding, &request.body, Some(limits.inflated_bytes)).map_err(too_large)?;
     if route.form == Form::BodyOfShape && !snowplow::looks_like(&decoded) {
         return Err(RefusalReason::NotFound.into());
     }

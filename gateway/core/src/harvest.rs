@@ -27,8 +27,9 @@ use std::ops::Range;
 
 /// The decoded body of a landed record, as `Accepted::decoded` was. No limit applies: it was kept.
 pub fn decode_again(raw: &RawRequest) -> Bytes {
-    let encoding = headers::value(&raw.headers, "content-encoding").unwrap_or_default();
-    decode(route_of(raw).form, &raw.target, encoding, &raw.body, None).unwrap_or_else(|_| raw.body.clone())
+    let encodings = raw.headers.iter().filter(|header| header.name == "content-encoding");
+    let encoding = headers::list(encodings.filter_map(|header| header.value.as_deref()));
+    decode(route_of(raw).form, &raw.target, &encoding, &raw.body, None).unwrap_or_else(|_| raw.body.clone())
 }
 
 /// `each`, collected.

@@ -9,6 +9,7 @@ use crate::query;
 use bytes::Bytes;
 use forebay_schemas::wire::raw_request::Header;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use std::borrow::Cow;
 
 /// Whether headers that hold addresses (`X-Forwarded-For` …) are landed with their values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,6 +169,12 @@ pub(crate) fn harvested(landed: &[Header]) -> (Option<String>, Vec<(String, Stri
         }
     }
     (user_agent, headers)
+}
+
+/// The lines of a header that is a list, as the one line that they mean (RFC 9110, 5.3).
+pub(crate) fn list<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Cow<'a, [u8]> {
+    let first = Cow::Borrowed(lines.next().unwrap_or_default());
+    lines.fold(first, |line, next| Cow::Owned([&line, next].join(&b',')))
 }
 
 /// The value of a landed header.

@@ -203,8 +203,10 @@ fn events(row: &Row, method: &Method, query: &str) -> Route {
             Dialect::Posthog if query::has(query, "data") => {
                 return Route::Events(EventsRoute { form: Form::QueryData, ..row.route });
             }
+            // Nothing can be read of it: `Allow` must not name the method that was just refused.
+            Dialect::Posthog => return Route::MethodNotAllowed(SEND),
             Dialect::Snowplow => return Route::Events(EventsRoute { form: Form::Query, reply: Reply::Pixel, ..row.route }),
-            Dialect::Posthog | Dialect::Native | Dialect::Segment => {}
+            Dialect::Native | Dialect::Segment => {}
         }
     }
     Route::MethodNotAllowed(row.methods)

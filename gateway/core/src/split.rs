@@ -109,7 +109,7 @@ fn walk<'a>(
     }
 }
 
-/// One event a line. The first line must be a whole object, else the body is something else that is broken.
+/// One event a line. The first line must be a whole object, else the body is something else that is broken, or empty.
 fn lines(bytes: &[u8], start: usize, max: usize) -> Result<Vec<Range<usize>>, SplitError> {
     let mut found = Vec::new();
     let mut at = start;
@@ -128,7 +128,7 @@ fn lines(bytes: &[u8], start: usize, max: usize) -> Result<Vec<Range<usize>>, Sp
         }
         at = end + 1;
     }
-    Ok(found)
+    if found.is_empty() { Err(SplitError::Unreadable) } else { Ok(found) }
 }
 
 /// Visits what stands beside the list of events, if the body is an object around one: raw keys and raw values.

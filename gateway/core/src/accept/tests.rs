@@ -74,6 +74,17 @@ fn bodies_that_do_not_read_are_kept_as_bytes() {
 }
 
 #[test]
+fn encodings_on_lines_of_their_own_come_off_in_order() {
+    let mut brotli = Vec::new();
+    brotli::CompressorWriter::new(&mut brotli, 4096, 1, 20).write_all(&gzip(&batch(&[event("a", "")]))).expect("memory");
+    let sent = request("POST /v1/batch", &brotli);
+    let sent = with(with(sent, "content-encoding", "gzip"), "content-encoding", "br");
+    let kept = accepted(&sent, "shop");
+    assert_eq!((ids(&kept), kept.unreadable), (vec!["a"], false));
+    assert_eq!(harvested(&kept, &sent).len(), 1);
+}
+
+#[test]
 fn limits_refuse_by_name_and_keep_nothing() {
     let limits = Limits { wire_bytes: 1 << 20, inflated_bytes: 8 << 20, events: 3, event_bytes: 1_000 };
     let many: Vec<String> = (0..4).map(|n| event(&n.to_string(), "")).collect();

@@ -54,6 +54,8 @@ fn one_event_a_line_where_the_dialect_has_it() {
         ("\n{\"a\":1}", Ok(vec!["{\"a\":1}"])),
         ("{\"a\":\n1}", Ok(vec!["{\"a\":\n1}"])),
         ("{\"a\":\n1", Err(SplitError::Unreadable)),
+        ("", Err(SplitError::Unreadable)),
+        ("\u{feff} \r\n\n", Err(SplitError::Unreadable)),
         ("{\"a\":1} {\"a\":2}", Err(SplitError::Unreadable)),
         ("{}\n{}\n{}\n{}\n{}", Err(SplitError::TooMany)),
     ] {
