@@ -82,8 +82,10 @@ impl Fact {
                 let what = match self.kind {
                     Kind::Page => "\"e\":\"pv\"".to_owned(),
                     Kind::Click | Kind::Broken => {
-                        "\"e\":\"ue\",\"ue_pr\":\"{\\\"schema\\\":\\\"iglu:com.acme/nobody_knows/jsonschema/1-0-0\\\",\\\"data\\\":{}}\""
-                            .to_owned()
+                        let schema = |name: &str| format!("iglu:{name}/jsonschema/1-0-0");
+                        let event = json!({"schema": schema("com.acme/nobody_knows"), "data": {}});
+                        let event = json!({"schema": schema("com.snowplowanalytics.snowplow/unstruct_event"), "data": event});
+                        format!("\"e\":\"ue\",\"ue_pr\":{}", Value::from(event.to_string()))
                     }
                     Kind::Unknown => "\"e\":\"zz\"".to_owned(),
                 };
