@@ -9,7 +9,7 @@ const DIALECTS: [&str; 3] = ["segment", "snowplow", "posthog"];
 
 fn truth() -> BTreeMap<String, Value> {
     let path = traffic().join("truth.json");
-    let text = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}; set FOREBAY_TRAFFIC", path.display()));
+    let text = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     serde_json::from_slice(&text).expect("truth.json is an object")
 }
 

@@ -21,9 +21,9 @@ pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The folder of recordings: `FOREBAY_TRAFFIC`, else the one beside the repository.
+/// The folder of recordings: `FOREBAY_TRAFFIC`, else the committed ones.
 pub fn traffic() -> PathBuf {
-    std::env::var_os("FOREBAY_TRAFFIC").map_or_else(|| repository().join("../shared/traffic"), PathBuf::from)
+    std::env::var_os("FOREBAY_TRAFFIC").map_or_else(|| repository().join("tests/recordings"), PathBuf::from)
 }
 
 pub fn soak() -> bool {

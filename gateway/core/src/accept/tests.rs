@@ -97,7 +97,7 @@ fn limits_refuse_by_name_and_keep_nothing() {
             RefusalReason::EventTooLarge,
             "limits.event_bytes (1000)",
         ),
-        (request(&format!("GET /i?e=pv&x={}", "y".repeat(limit::TARGET_BYTES)), b""), RefusalReason::TargetTooLong, "(131072)"),
+        (request(&format!("GET /i?e=pv&x={}", "y".repeat(limit::TARGET_BYTES)), b""), RefusalReason::TargetTooLong, "(65534)"),
         (request("POST /com.acme/anything", br#"{"api_key":"k","events":[]}"#), RefusalReason::NotFound, ""),
         (request("POST /com.acme/anything", b"{"), RefusalReason::NotFound, ""),
     ] {
