@@ -8,6 +8,8 @@ use forebay_schemas::limit;
 use forebay_schemas::ocf::Codec;
 use forebay_schemas::quantity::{Size, Span};
 use forebay_schemas::time::Micros;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -115,7 +117,7 @@ pub enum Ack {
 }
 
 /// `"sha256:<64 hex>"`, or `{ key = "sha256:…", expires = "2027-01-01T00:00:00Z" }`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum WriteKey {
     Plain(KeyHash),
@@ -237,6 +239,9 @@ pub fn validate(config: &Config, sources: &[SourceConfig]) -> Result<(), ConfigE
         if !source.app_ids.iter().all(|id| !id.is_empty() && app_ids.insert(id)) {
             return error("app_ids", "an app id is empty or already names a source");
         }
+        if !source.origins.iter().all(|origin| is_origin(origin)) {
+            return error("origins", "expected origins as browsers send them, like \"https://shop.example\": no path, no wildcard");
+        }
         if !source.default && source.write_keys.is_empty() && source.app_ids.is_empty() {
             return error("write_keys", "nothing names this source: give it write_keys, app_ids or default = true");
         }
@@ -251,6 +256,9 @@ fn gateway(config: &Config) -> Result<(), ConfigError> {
     let error = |key: &str, message: &str| Err(ConfigError { key: format!("gateway.{key}"), message: message.to_owned() });
     if config.name.as_deref().is_some_and(|name| !is_name(name)) {
         return error("name", "expected 1 to 64 of a-z, 0-9, `-`, `_`, beginning with a letter or digit");
+    }
+    if config.admin.is_some_and(|admin| collide(admin, config.listen)) {
+        return error("admin", "the same port as gateway.listen");
     }
     let limits = &config.limits;
     let memory = limits.wire_bytes.0.saturating_add(limits.inflated_bytes.0);
@@ -284,6 +292,12 @@ fn gateway(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// Whether two listeners cannot both be bound. Port 0 is any free port.
+fn collide(a: SocketAddr, b: SocketAddr) -> bool {
+    let any = |address: SocketAddr| address.ip().is_unspecified();
+    a.port() != 0 && a.port() == b.port() && (a.ip() == b.ip() || any(a) || any(b))
+}
+
 /// A listener that others can reach takes only requests that name a key or an app id.
 fn open_doors(config: &Config, sources: &[SourceConfig]) -> Result<(), ConfigError> {
     let keyless = |source: &SourceConfig| source.write_keys.is_empty() && (source.default || source.app_ids.is_empty());
@@ -299,6 +313,14 @@ fn open_doors(config: &Config, sources: &[SourceConfig]) -> Result<(), ConfigErr
 fn is_name(name: &str) -> bool {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     (1..=64).contains(&name.len()) && name.bytes().all(|b| fits(b) || b == b'-' || b == b'_') && name.bytes().next().is_some_and(fits)
+}
+
+/// What a browser can send as `Origin`. Another text would match nothing, and so shut everybody out.
+fn is_origin(text: &str) -> bool {
+    let scheme = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+    let host = |b: u8| b.is_ascii_graphic() && !matches!(b, b'/' | b'?' | b'#' | b'@' | b'*' | b',');
+    let parts = text.split_once("://").is_some_and(|(s, h)| !s.is_empty() && s.bytes().all(scheme) && !h.is_empty() && h.bytes().all(host));
+    text == "null" || parts
 }
 
 fn size(bytes: usize) -> Size {
@@ -318,6 +340,37 @@ impl Serialize for KeyHash {
         serializer.collect_str(&format_args!("sha256:{hex}"))
     }
 }
+/// Not `untagged`: that says of a wrong key only that nothing matched.
+impl<'de> Deserialize<'de> for WriteKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WriteKey, D::Error> {
+        deserializer.deserialize_any(AnyWriteKey)
+    }
+}
+
+struct AnyWriteKey;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpiringKey {
+    key: KeyHash,
+    expires: Expiry,
+}
+
+impl<'de> Visitor<'de> for AnyWriteKey {
+    type Value = WriteKey;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("\"sha256:<64 hex>\" or { key = \"sha256:…\", expires = \"2027-01-01T00:00:00Z\" }")
+    }
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<WriteKey, E> {
+        KeyHash::deserialize(text.into_deserializer()).map(WriteKey::Plain)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WriteKey, A::Error> {
+        let ExpiringKey { key, expires } = ExpiringKey::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(WriteKey::Expiring { key, expires })
+    }
+}
+
 impl<'de> Deserialize<'de> for Expiry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Expiry, D::Error> {
         let text = String::deserialize(deserializer)?;

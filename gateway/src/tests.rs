@@ -4,6 +4,7 @@ use crate::config::{Config, SourceConfig};
 use crate::find;
 use crate::gateway::{Gateway, Leftover};
 use crate::testing::{Disk, DiskFault, FakeLog, FakeObjects};
+use forebay_schemas::limit;
 use forebay_schemas::quantity::{Size, Span};
 use forebay_schemas::wire::raw_request::RawRequest;
 use std::io::Write;
@@ -135,6 +136,31 @@ async fn kept_published_landed_and_deleted() {
     assert!(ticks.last().is_some_and(|(_, through)| *through >= newest), "the last tick is past the last request");
     let left: Vec<_> = std::fs::read_dir(folder.path()).expect("lists").map(|e| e.expect("entry").file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().ends_with("avro") && !name.to_string_lossy().ends_with("ledger")), "{left:?}");
+}
+
+/// What never becomes a request for us is answered by the protocol layer, and must read like our answers all the same.
+#[tokio::test]
+async fn refusals_of_the_protocol_layer_have_reason_and_cors() {
+    let folder = tempfile::tempdir().expect("folder");
+    let rig = Rig::start(folder.path()).await;
+    let get = |target: &str, headers: &str| format!("GET {target} HTTP/1.1\r\nHost: x\r\n{headers}Origin: https://shop.example\r\n\r\n");
+    let long = |length: usize| format!("/i?e=pv&x={}", "y".repeat(length - "/i?e=pv&x=".len()));
+    for (request, status, reason) in [
+        (get(&long(limit::TARGET_BYTES + 1), ""), 414, "target_too_long"),
+        (get(&long(100 << 10), ""), 414, "target_too_long"),
+        (get("/v1/limits", &"a: b\r\n".repeat(300)), 431, "headers_too_large"),
+        (get("/v1/limits", "a b: c\r\n"), 400, ""),
+    ] {
+        let answer = rig.send(request.as_bytes()).await;
+        check(&answer, status);
+        let body = answer.split_once("\r\n\r\n").expect("a head").1;
+        assert_eq!(header(&answer, "content-length"), Some(&*body.len().to_string()), "{answer}");
+        assert!(body.contains(reason), "{answer}");
+    }
+    assert_eq!(rig.metric("forebay_gateway_events_refused_total"), 3.0);
+    let taken = rig.send(get(&long(limit::TARGET_BYTES), "Connection: close\r\n").as_bytes()).await;
+    check(&taken, 200);
+    rig.drain().await;
 }
 
 #[tokio::test]

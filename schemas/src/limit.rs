@@ -23,8 +23,8 @@ pub const EVENTS_PER_REQUEST: usize = 10_000;
 pub const JSON_DEPTH: usize = 64;
 /// Encoding layers that are taken off a body: content encoding, form, base64, lz-string, gzip again.
 pub const BODY_LAYERS: usize = 6;
-/// Request target (path and query).
-pub const TARGET_BYTES: usize = 128 << 10;
+/// Request target (path and query): the longest that the `http` crate holds.
+pub const TARGET_BYTES: usize = u16::MAX as usize - 1;
 /// All request headers together.
 pub const HEADERS_BYTES: usize = 64 << 10;
 /// Requests that may wait for the spool (default of `gateway.limits.in_flight`).
@@ -130,3 +130,5 @@ pub const USER_AGENTS: usize = 4_096;
 pub const USER_AGENT_BYTES: usize = 1_024;
 /// Names that no schema knows and whose telling (shape and keyed hash) is remembered.
 pub const UNKNOWN_NAMES: usize = 4_096;
+/// The text of an instant; longer ones are none.
+pub const INSTANT_BYTES: usize = 64;

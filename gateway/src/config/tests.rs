@@ -44,9 +44,24 @@ fn wrong_words_are_refused_by_type() {
 }
 
 #[test]
+fn a_wrong_write_key_is_told_what_is_expected() {
+    for (key, expected) in [
+        (json!("wk_demo"), "expected \"sha256:\" and the 64 hex digits of the key's SHA-256"),
+        (json!(5), "expected \"sha256:<64 hex>\" or { key = "),
+        (json!({"key": format!("sha256:{}", "0".repeat(64)), "expires": "soon"}), "expected a time like"),
+        (json!({"key": format!("sha256:{}", "0".repeat(64))}), "missing field `expires`"),
+        (json!({"key": "x", "expire": "x"}), "unknown field `expire`"),
+    ] {
+        let error = serde_json::from_value::<WriteKey>(key.clone()).expect_err("a wrong key").to_string();
+        assert!(error.contains(expected), "{key}: {error}");
+    }
+}
+
+#[test]
 fn what_contradicts_itself_is_refused_with_its_key() {
     let key = format!("sha256:{}", "ab".repeat(32));
     let keyed = || source(json!({"name": "shop", "write_keys": [key]}));
+    let origins = |list: &[&str]| source(json!({"name": "shop", "default": true, "origins": list}));
     let reachable = Config { listen: "0.0.0.0:8080".parse().expect("address"), ..Config::default() };
     let with = |change: &dyn Fn(&mut Config)| {
         let mut config = Config::default();
@@ -63,8 +78,16 @@ fn what_contradicts_itself_is_refused_with_its_key() {
         (Config::default(), vec![keyed(), source(json!({"name": "b", "write_keys": [key]}))], Some("source[1].write_keys")),
         (Config::default(), vec![source(json!({"name": "b"}))], Some("source[0].write_keys")),
         (Config::default(), vec![source(json!({"name": "B d", "default": true}))], Some("source[0].name")),
+        (Config::default(), vec![origins(&["https://a.example", "http://localhost:3000", "http://[::1]:80", "null"])], None),
+        (Config::default(), vec![origins(&["https://a.example/"])], Some("source[0].origins")),
+        (Config::default(), vec![origins(&["*"])], Some("source[0].origins")),
+        (Config::default(), vec![origins(&["a.example"])], Some("source[0].origins")),
         (Config::default(), vec![SourceConfig::dev(), source(json!({"name": "b", "default": true}))], Some("source[1].default")),
         (with(&|c| c.name = Some("../x".into())), vec![], Some("gateway.name")),
+        (with(&|c| c.admin = Some(c.listen)), vec![], Some("gateway.admin")),
+        (with(&|c| c.admin = Some("0.0.0.0:8080".parse().expect("address"))), vec![], Some("gateway.admin")),
+        (with(&|c| c.admin = Some("127.0.0.2:8080".parse().expect("address"))), vec![], None),
+        (with(&|c| (c.listen.set_port(0), c.admin = Some(c.listen)).1), vec![], None),
         (with(&|c| c.limits.in_flight = 0), vec![], Some("gateway.limits.in_flight")),
         (with(&|c| c.limits.memory = Size(1)), vec![], Some("gateway.limits.memory")),
         (with(&|c| c.spool.max_bytes = Size(1)), vec![], Some("gateway.spool.max_bytes")),

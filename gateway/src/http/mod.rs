@@ -5,3 +5,4 @@ pub mod handler;
 pub mod prepare;
 pub mod reply;
 pub mod server;
+pub mod socket;

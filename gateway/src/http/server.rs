@@ -4,6 +4,7 @@
 //! Invariant: sockets beyond `limits.connections` wait in the kernel's queue, unread.
 
 use super::handler::{App, handle};
+use super::socket::Socket;
 use forebay_schemas::limit;
 use http::Request;
 use hyper::body::Incoming;
@@ -20,8 +21,6 @@ use tokio::task::JoinSet;
 
 /// After `accept` failed (no file handles left), before the next try.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
-/// The longest target that `http` can hold; hyper itself answers 414 to a longer one.
-const URI_BYTES_MAX: usize = 64 << 10;
 /// Header lines of one request.
 const HEADERS_MAX: usize = 256;
 
@@ -63,6 +62,7 @@ async fn next(listener: &TcpListener, free: &Arc<Semaphore>) -> Option<Accepted>
 async fn connection(stream: TcpStream, peer: SocketAddr, app: Arc<App>, mut stop: watch::Receiver<bool>) {
     let _ = stream.set_nodelay(true);
     let header_timeout = app.limits_config.header_timeout.0;
+    let socket = Socket::new(stream, app.clone());
     let service = service_fn(move |request: Request<Incoming>| {
         let app = app.clone();
         async move { Ok::<_, Infallible>(handle(app, peer, request).await) }
@@ -70,13 +70,13 @@ async fn connection(stream: TcpStream, peer: SocketAddr, app: Arc<App>, mut stop
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
-        .max_buf_size(URI_BYTES_MAX + limit::HEADERS_BYTES)
+        .max_buf_size(limit::TARGET_BYTES + limit::HEADERS_BYTES)
         .max_headers(HEADERS_MAX)
         // A client that has sent all and closes its half still gets its answer.
         .half_close(true)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(socket), service);
     tokio::pin!(serving);
-    // What fails here is the client's connection: it left, or spoke no HTTP, which hyper has answered.
+    // What fails here is the client's connection: it left, or spoke no HTTP, which hyper has answered (`socket`).
     tokio::select! {
         _ = serving.as_mut() => return,
         _ = stop.wait_for(|stop| *stop) => serving.as_mut().graceful_shutdown(),
