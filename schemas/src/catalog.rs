@@ -20,7 +20,7 @@ mod names;
 mod pattern;
 mod place;
 
-pub use infer::infer;
+pub use infer::{ForeignNames, infer};
 pub use names::normalise;
 
 include!(concat!(env!("OUT_DIR"), "/catalog_files.rs"));

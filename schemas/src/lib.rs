@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod dialect;
 pub mod failpoint;
 pub mod id;
+pub mod instant;
 pub mod json;
 pub mod limit;
 pub mod ocf;

@@ -132,3 +132,8 @@ pub const USER_AGENT_BYTES: usize = 1_024;
 pub const UNKNOWN_NAMES: usize = 4_096;
 /// The text of an instant; longer ones are none.
 pub const INSTANT_BYTES: usize = 64;
+/// Where names of unclassified fields are looked for that a process has not met: the newest events, found by going back
+/// through each partition in windows. Ticks count as records only.
+pub const NAMES_EVENTS: usize = 20_000;
+pub const NAMES_WINDOW_RECORDS: i64 = 5_000;
+pub const NAMES_WINDOWS: usize = 40;

@@ -4,13 +4,17 @@
 //! Invariant: no value of a sample is written, only names and types; the draft does not pass `lint` as it is.
 
 use super::field::UNCLASSIFIED;
+use crate::dialect::Dialect;
 use crate::json::{self, Json};
 use crate::limit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+/// What senders call a type.
+pub type ForeignNames = BTreeMap<Dialect, BTreeSet<String>>;
+
 /// A JSON Schema for the `properties` of `event_type`, every field `"x-privacy": "unclassified"`, which `lint` refuses.
-pub fn infer(event_type: &str, samples: &[Json<'_>]) -> String {
+pub fn infer(event_type: &str, names: &ForeignNames, samples: &[Json<'_>]) -> String {
     let mut root = Seen::default();
     let mut room = limit::SCHEMA_FIELDS;
     for sample in samples.iter().filter(|sample| sample.as_object().is_some()) {
@@ -19,10 +23,25 @@ pub fn infer(event_type: &str, samples: &[Json<'_>]) -> String {
     root.kinds.insert("object");
     let mut out = String::from("{\n  \"$schema\": \"https://json-schema.org/draft/2020-12/schema\",\n  \"title\": ");
     json::write_string(event_type, &mut out);
-    out.push_str(",\n  \"x-names\": {},\n  \"type\": \"object\",\n  \"required\": [],\n  \"properties\": ");
+    out.push_str(",\n  \"x-names\": ");
+    write_names(names, &mut out);
+    out.push_str(",\n  \"type\": \"object\",\n  \"required\": [],\n  \"properties\": ");
     root.write_members(2, &mut out);
     out.push_str("\n}\n");
     out
+}
+
+fn write_names(names: &ForeignNames, out: &mut String) {
+    out.push('{');
+    for (i, (dialect, names)) in names.iter().enumerate() {
+        let _ = write!(out, "{}\"{}\": [", if i == 0 { "" } else { ", " }, dialect.name());
+        for (i, name) in names.iter().enumerate() {
+            out.push_str(if i == 0 { "" } else { ", " });
+            json::write_string(name, out);
+        }
+        out.push(']');
+    }
+    out.push('}');
 }
 
 /// What all samples showed at one place.

@@ -227,7 +227,7 @@ fn objects_arrays_and_references() {
 }
 
 #[test]
-fn defects_have_file_line_and_pointer() {
+fn defects_have_writtenline_and_pointer() {
     let text = "{\n  \"type\": \"object\",\n  \"properties\": {\n    \"a\": { \"type\": \"string\" },\n    \"b\": {\n      \"x-privacy\": \"kep\",\n      \"type\": \"string\"\n    }\n  }\n}\n";
     let shown: Vec<String> = lint(&[file("my/thing_done/1-0-0.json", text)]).iter().map(|e| e.to_string()).collect();
     assert_eq!(shown.len(), 2);
@@ -346,7 +346,9 @@ fn a_draft_names_all_fields_and_passes_only_when_classified() {
         r#"[1]"#,
     ];
     let samples: Vec<Json<'_>> = samples.iter().map(|text| json::parse(text.as_bytes(), 9).unwrap()).collect();
-    let draft = infer("Thing Done", &samples);
+    let names = [(Dialect::Segment, "Thing \"Done\""), (Dialect::Snowplow, "com.acme/thing")];
+    let names: ForeignNames = names.map(|(dialect, name)| (dialect, [name.to_owned()].into())).into();
+    let draft = infer("Thing Done", &names, &samples);
     assert!(!draft.contains("pat@example.com"), "a draft quotes no value");
     let document: serde_json::Value = serde_json::from_str(&draft).unwrap();
     let of = |name: &str| document["properties"][name].clone();
@@ -362,8 +364,12 @@ fn a_draft_names_all_fields_and_passes_only_when_classified() {
     assert_eq!(unclassified, draft.matches("\"unclassified\"").count());
     assert_eq!(unclassified, 8);
     let classified = draft.replace("\"unclassified\"", "\"drop\"");
-    assert_eq!(lint(&[file("thing_done/1-0-0.json", &classified)]), []);
-    assert_eq!(lint(&[file("none/1-0-0.json", &infer("None", &[]))]), [], "nothing seen: nothing to classify");
+    let written = file("thing_done/1-0-0.json", &classified);
+    assert_eq!(lint(std::slice::from_ref(&written)), []);
+    let catalog = Catalog::builtin().overlay(&[written]).unwrap();
+    assert_eq!(catalog.lookup(Dialect::Snowplow, "com.acme/thing").unwrap().name, "thing_done");
+    assert!(catalog.lookup(Dialect::Native, "com.acme/thing").is_none());
+    assert_eq!(lint(&[file("none/1-0-0.json", &infer("None", &names, &[]))]), [], "nothing seen: nothing to classify");
 }
 
 #[test]

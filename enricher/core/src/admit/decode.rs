@@ -135,6 +135,15 @@ impl Decoder {
     }
 }
 
+/// What its sender calls an event, and its properties (an object), whether or not the catalogue knows it: for drafts of a
+/// schema. Nothing of it has been judged; what the SDK or the protocol adds by itself is left out.
+pub fn sample(event: &Harvested) -> Option<(String, Json<'_>)> {
+    let decoded = Decoder::new(0).decode(event, parse(event).ok()?).ok()?;
+    let Decoded { name, mut properties, ambient, transport, .. } = decoded;
+    properties.retain(|(key, _)| !ambient(key) && !transport(key));
+    Some((name.into_owned(), Json::Object(properties)))
+}
+
 impl Decoded<'_> {
     /// What makes two copies the same fact.
     pub fn fingerprint(&self) -> u64 {
