@@ -40,6 +40,8 @@ pub struct Progress {
     /// Everything received before this is on the log; unknown until the first append or the first idle moment.
     through: Option<Micros>,
     tick_due: Instant,
+    /// The last tick was not taken, which was said.
+    tick_refused: bool,
     /// Published, but not in the ledger yet.
     unmarked: Option<(SegmentName, u64)>,
     mark_due: Instant,
@@ -60,7 +62,7 @@ const BESIDE_PAYLOAD_BYTES: usize = 256 << 10;
 impl Default for Progress {
     fn default() -> Progress {
         let now = Instant::now();
-        Progress { through: None, tick_due: now, unmarked: None, mark_due: now, reader: None, read_failures: 0 }
+        Progress { through: None, tick_due: now, tick_refused: false, unmarked: None, mark_due: now, reader: None, read_failures: 0 }
     }
 }
 
@@ -206,10 +208,15 @@ impl Publisher {
         let Some(through) = self.progress.through else { return };
         let mut entries = Vec::new();
         self.ticks(through, &mut entries);
-        if let Err(error) = self.log.append(entries) {
+        let refused = self.log.append(entries).err();
+        if let Some(error) = &refused {
             self.metrics.publish_errors.inc();
-            tracing::warn!(%error, "the log does not take a tick");
+            // Once an outage: a full disk may stay full for days, and ticks come each second.
+            if !self.progress.tick_refused {
+                tracing::warn!(%error, "the log does not take ticks; they are tried again each second");
+            }
         }
+        self.progress.tick_refused = refused.is_some();
     }
 
     fn ticks(&self, through: Micros, entries: &mut Vec<(TopicPartition, Entry)>) {
