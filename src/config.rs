@@ -105,7 +105,7 @@ impl Config {
         self.enricher.check().map_err(|e| at(e.key, e.what))?;
         // The gateway's own rule for its listener, for the listener beside it.
         if let Some(admin) = self.gateway.admin {
-            let reachable = forebay_gateway::Config { listen: admin, ..self.gateway.clone() };
+            let reachable = forebay_gateway::Config { listen: admin, admin: None, ..self.gateway.clone() };
             forebay_gateway::config::validate(&reachable, &self.sources)
                 .map_err(|e| at(if e.key == "gateway.listen" { "gateway.admin" } else { &e.key }, &e.message))?;
         }

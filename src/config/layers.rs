@@ -63,7 +63,8 @@ impl Layers {
             layers.file(file, inputs.moved_to.as_deref())?;
         }
         let mut env: Vec<_> = inputs.env.iter().filter_map(|(name, value)| Some((name, name.strip_prefix(PREFIX)?, value))).collect();
-        env.sort();
+        // Items of a list in the order of their numbers.
+        env.sort_by_key(|(_, key, _)| key.split("__").map(|k| k.parse::<usize>().map_or((1, 0, k), |n| (0, n, ""))).collect::<Vec<_>>());
         for (name, key, value) in env {
             layers.variable(name, key, value)?;
         }
@@ -136,8 +137,12 @@ impl Layers {
         self.origins.get(path).cloned().unwrap_or(Origin::Default)
     }
 
-    /// Where `path` or, if it was not written, the nearest section around it was.
+    /// Where `path` or, if it was not written itself, something in it or the nearest section around it was.
     fn nearest(&self, path: &str) -> Origin {
+        let within = |key: &str| key.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
+        if let (false, Some((_, origin))) = (self.origins.contains_key(path), self.origins.iter().find(|(key, _)| within(key))) {
+            return origin.clone();
+        }
         let mut path = path;
         loop {
             match (self.origins.get(path), path.rfind(['.', '['])) {
@@ -162,23 +167,36 @@ fn unquoted(text: &str) -> String {
     toml::from_str::<Table>(&format!("v = {text}")).ok().and_then(|t| t["v"].as_str().map(str::to_owned)).unwrap_or_else(|| text.to_owned())
 }
 
-/// Sets a key, making tables on the way. A number names an item of an array.
+/// What `key` is put into: a list when it is a number.
+fn holder(key: &str) -> Value {
+    if key.parse::<usize>().is_ok() { Value::Array(Vec::new()) } else { Value::Table(Table::new()) }
+}
+
+/// An item that is there, or the next one, which is to hold `next`.
+fn item<'a>(items: &'a mut Vec<Value>, n: usize, next: &str) -> Result<&'a mut Value, String> {
+    if n == items.len() {
+        items.push(holder(next));
+    }
+    items.get_mut(n).ok_or_else(|| format!("there is no item {n}"))
+}
+
+/// Sets a key, making tables and lists on the way. A number names an item of a list, or the next one.
 pub fn set(table: &mut Table, keys: &[&str], value: Value) -> Result<(), String> {
     let (last, above) = keys.split_last().ok_or("no key")?;
     if above.is_empty() {
         table.insert((*last).to_owned(), value);
         return Ok(());
     }
-    let mut at = table.entry(above[0]).or_insert_with(|| Value::Table(Table::new()));
-    for key in &above[1..] {
+    let mut at = table.entry(above[0]).or_insert_with(|| holder(keys[1]));
+    for (key, next) in above[1..].iter().zip(&keys[2..]) {
         at = match (at, key.parse::<usize>()) {
-            (Value::Array(items), Ok(n)) => items.get_mut(n).ok_or_else(|| format!("there is no item {n}"))?,
-            (Value::Table(table), _) => table.entry(*key).or_insert_with(|| Value::Table(Table::new())),
+            (Value::Array(items), Ok(n)) => item(items, n, next)?,
+            (Value::Table(table), _) => table.entry(*key).or_insert_with(|| holder(next)),
             _ => return Err("a key in something that is no section".to_owned()),
         };
     }
     match (at, last.parse::<usize>()) {
-        (Value::Array(items), Ok(n)) => *items.get_mut(n).ok_or_else(|| format!("there is no item {n}"))? = value,
+        (Value::Array(items), Ok(n)) => *item(items, n, "")? = value,
         (Value::Table(table), _) => {
             table.insert((*last).to_owned(), value);
         }

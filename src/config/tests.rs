@@ -56,6 +56,26 @@ fn each_layer_lies_over_the_one_below() {
     assert_eq!(origin("source[0].name"), Origin::Default);
     let error = load("", &[("FOREBAY__GATEWAY__LISTN", "x")], &[]).expect_err("a typo");
     assert_eq!(error.to_string(), "FOREBAY__GATEWAY__LISTN: gateway.listn: unknown key; did you mean `listen`?");
+    let error = load("", &[("FOREBAY__GATWAY__LISTEN", "x")], &[]).expect_err("a typo");
+    assert_eq!(error.to_string(), "FOREBAY__GATWAY__LISTEN: gatway: unknown key; did you mean `gateway`?");
+}
+
+#[test]
+fn the_environment_alone_can_make_lists() {
+    let env: Vec<(String, String)> = (0..12)
+        .flat_map(|n| {
+            [("NAME", format!("s{n}")), ("APP_IDS__0", format!("app{n}"))].map(|(key, v)| (format!("FOREBAY__SOURCE__{n}__{key}"), v))
+        })
+        .collect();
+    let env: Vec<(&str, &str)> = env.iter().map(|(k, v)| (&**k, &**v)).collect();
+    let config = load("", &env, &[]).expect("loads");
+    let names: Vec<String> = config.sources.iter().map(|s| format!("{} {}", s.name, s.app_ids.join(","))).collect();
+    assert_eq!(names, (0..12).map(|n| format!("s{n} app{n}")).collect::<Vec<_>>());
+    let added = [("FOREBAY__SOURCE__1__NAME", "b"), ("FOREBAY__SOURCE__1__DEFAULT", "true")];
+    let config = load("[[source]]\nname = \"a\"\napp_ids = [\"x\"]\n", &added, &[]).expect("loads");
+    assert_eq!(config.sources.iter().map(|s| &*s.name).collect::<Vec<_>>(), ["a", "b"]);
+    let error = load("", &[("FOREBAY__SOURCE__5__NAME", "x")], &[]).expect_err("a gap");
+    assert_eq!(error.to_string(), "FOREBAY__SOURCE__5__NAME: source[5].name: there is no item 5");
 }
 
 #[test]
