@@ -212,3 +212,20 @@ fn a_bad_configuration_is_refused_by_name() {
         .expect("the binary starts");
     assert_eq!(output.status.code(), Some(2), "off loopback without keys");
 }
+
+/// Another key in the place of a lost one would change every token, and nobody would see it.
+#[test]
+fn a_lost_mask_key_is_not_made_again() {
+    let mut dev = Dev::fresh();
+    assert_eq!(dev.stop(), 0);
+    let key = dev.data.join("keys/mask.key");
+    let kept = std::fs::read(&key).expect("made at the first start");
+    std::fs::remove_file(&key).expect("removed");
+    let arguments = ["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"];
+    let output = Command::new(crate::harness::binary()).args(arguments).arg(&dev.data).output().expect("the binary starts");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("mask.key"), "{errors}");
+    std::fs::write(&key, kept).expect("put back");
+    dev.start();
+}
