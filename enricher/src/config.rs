@@ -4,6 +4,7 @@
 
 use crate::state;
 use forebay_enricher_core::{Collision, Options, UnclassifiedPolicy, UnknownEvent};
+use forebay_schemas::limit;
 use forebay_schemas::quantity::{Size, Span};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::PathBuf;
@@ -118,11 +119,14 @@ impl Config {
         if self.job.is_empty() || self.job.len() > 64 || !self.job.chars().all(name) {
             return fail("enricher.job", "a name of 1 to 64 letters, digits, - and _");
         }
-        if self.lanes == 0 {
-            return fail("enricher.lanes", "at least 1");
+        if self.lanes == 0 || self.lanes as usize > limit::LANES {
+            return fail("enricher.lanes", "between 1 and 64");
         }
-        if self.commit_interval.0 > Duration::from_secs(10) {
-            return fail("enricher.commit_interval", "at most 10s");
+        if self.commit_interval.0 < Duration::from_millis(10) || self.commit_interval.0 > Duration::from_secs(10) {
+            return fail("enricher.commit_interval", "between 10ms and 10s");
+        }
+        if self.max_age.0 < Duration::from_secs(1) {
+            return fail("enricher.max_age", "at least 1s: an older client time is moved up to it");
         }
         if self.dedup.ttl.0 < Duration::from_millis(1) || self.dedup.ttl.0 > 400 * DAY {
             return fail("enricher.dedup.ttl", "between 1ms and 400d");
@@ -225,6 +229,9 @@ mod tests {
             (json!({"backend": "redis"}), "unknown variant"),
             (json!({"backend": "memory", "lane": 2}), "unknown field `lane`"),
             (json!({"backend": "memory", "lanes": 0}), "enricher.lanes"),
+            (json!({"backend": "memory", "lanes": 1_000_000}), "enricher.lanes"),
+            (json!({"backend": "memory", "commit_interval": "0ms"}), "enricher.commit_interval"),
+            (json!({"backend": "memory", "max_age": "0s"}), "enricher.max_age"),
             (json!({"backend": "memory", "job": "a/b"}), "enricher.job"),
             (json!({"backend": "memory", "dedup": {"ttl": "7"}}), "quantity"),
             (json!({"backend": "memory", "dedup": {"collision": "maybe"}}), "rekey"),

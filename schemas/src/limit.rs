@@ -137,3 +137,5 @@ pub const INSTANT_BYTES: usize = 64;
 pub const NAMES_EVENTS: usize = 20_000;
 pub const NAMES_WINDOW_RECORDS: i64 = 5_000;
 pub const NAMES_WINDOWS: usize = 40;
+/// Lanes of one process: each has two threads and a producer.
+pub const LANES: usize = 64;
