@@ -7,13 +7,20 @@ use std::path::{Path, PathBuf};
 
 /// The catalogue, or every defect of the user's files.
 pub fn load(dir: Option<&Path>) -> Result<Catalog, Failure> {
-    let Some(dir) = dir else { return Ok(Catalog::builtin()) };
+    read(dir)?.map_err(|errors| refused(&errors))
+}
+
+/// The same, with the defects as they are.
+pub fn read(dir: Option<&Path>) -> Result<Result<Catalog, Vec<CatalogError>>, Failure> {
+    let Some(dir) = dir else { return Ok(Ok(Catalog::builtin())) };
     let files = files(dir)
         .map_err(|error| Failure::usage(format!("{error:#}")).next("catalog.dir names a folder of <type>/<version>.json files"))?;
-    Catalog::builtin().overlay(&files).map_err(|errors| {
-        let lines: Vec<String> = errors.iter().map(text).collect();
-        Failure::usage(lines.join("\n       ")).next("docs/catalogue.md says what a schema needs; `forebay schemas check` checks again")
-    })
+    Ok(Catalog::builtin().overlay(&files))
+}
+
+pub fn refused(errors: &[CatalogError]) -> Failure {
+    let lines: Vec<String> = errors.iter().map(text).collect();
+    Failure::usage(lines.join("\n       ")).next("docs/catalogue.md says what a schema needs; `forebay schemas check` checks again")
 }
 
 fn text(error: &CatalogError) -> String {

@@ -54,3 +54,29 @@ impl Command {
 fn parse_time(text: &str) -> Result<Micros, String> {
     Micros::parse_rfc3339(text).ok_or_else(|| "expected a time like 2026-11-30T10:00:00Z".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    fn without_help(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+        for argument in command.get_arguments().filter(|argument| argument.get_help().is_none_or(|help| help.to_string().is_empty())) {
+            found.push(format!("{path} {}", argument.get_id()));
+        }
+        for sub in command.get_subcommands() {
+            let path = format!("{path} {}", sub.get_name());
+            if sub.get_about().is_none() {
+                found.push(path.clone());
+            }
+            without_help(sub, &path, found);
+        }
+    }
+
+    #[test]
+    fn everything_that_can_be_given_says_what_it_is() {
+        let mut found = Vec::new();
+        without_help(&Cli::command(), "forebay", &mut found);
+        assert!(found.is_empty(), "{found:?}");
+    }
+}

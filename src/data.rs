@@ -8,12 +8,15 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A command that only looks holds the lock for microseconds.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The mode bit of folders like `/tmp`.
+const STICKY: u32 = 0o1000;
 
 /// How to talk to the process that holds a folder.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +39,10 @@ impl DataFolder {
     /// Makes the folder when it is missing and takes it; fails when another process has it.
     pub fn take(path: &Path) -> Result<DataFolder> {
         DirBuilder::new().recursive(true).mode(0o700).create(path).with_context(|| format!("{} cannot be created", path.display()))?;
+        if fs::metadata(path).is_ok_and(|found| found.mode() & STICKY != 0) {
+            bail!("{} is a folder that many share; give one of its own, like {}", path.display(), path.join("forebay-data").display());
+        }
+        close_to_others(path)?;
         let mut lock = open_lock(path).with_context(|| format!("{} cannot be opened", path.join("lock").display()))?;
         let started = Instant::now();
         while !try_lock(&lock)? {
@@ -73,6 +80,16 @@ impl DataFolder {
         };
         written().with_context(|| format!("{} cannot be written", path.display()))
     }
+}
+
+/// Takes every right from all but the owner, whoever made the file or folder and with what umask.
+pub fn close_to_others(path: &Path) -> Result<()> {
+    let context = || format!("{} is open to other users and cannot be closed to them", path.display());
+    let mode = fs::metadata(path).with_context(context)?.mode();
+    if mode & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7700)).with_context(context)?;
+    }
+    Ok(())
 }
 
 /// Who holds a folder: nobody, or the process of this pid.
@@ -120,8 +137,6 @@ fn remove(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
     #[test]
     fn one_holder_and_files_for_its_user_alone() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -141,8 +156,16 @@ mod tests {
         assert_eq!(fs::read_to_string(path.join(".gitignore")).expect("there"), "*\n");
 
         drop(data);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o775)).expect("ours");
         assert_eq!(held_by(&path).expect("looks"), None, "a process that is gone holds nothing");
         DataFolder::take(&path).expect("free again");
+        assert_eq!(mode(&path), 0o700, "a folder that was there, too");
         assert!(admin_of(&path, me).is_none(), "what a killed process left is removed");
+
+        let shared = folder.path().join("tmp");
+        fs::create_dir(&shared).expect("made");
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("ours");
+        assert!(DataFolder::take(&shared).err().expect("not ours alone").to_string().contains("many share"));
+        assert_eq!(mode(&shared), 0o777);
     }
 }

@@ -46,6 +46,10 @@ impl Failure {
         self.next = Some(next.into());
         self
     }
+    /// The same, where nothing better is known.
+    pub fn or_next(self, next: &str) -> Failure {
+        if self.next.is_some() { self } else { self.next(next) }
+    }
     pub fn into_error(self) -> anyhow::Error {
         self.error
     }

@@ -6,10 +6,11 @@
 
 mod housekeeping;
 mod rejects;
+mod remaining;
 
 use crate::admin::{self, Access, AdminServer};
 use crate::config::{Config, EFFECTIVE_FILE};
-use crate::data::{Admin, DataFolder};
+use crate::data::{self, Admin, DataFolder};
 use crate::failure::{Failure, Next};
 use crate::system;
 use anyhow::Context;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use rejects::RejectPrinter;
+pub use remaining::Remaining;
 
 /// How long each part may take to finish what it has.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -86,6 +88,7 @@ impl Plan {
         *parts.enricher.lock() = Some(enricher.context("the enricher does not start")?);
         let table = TableSink::start(config.table.clone(), log.clone(), &registry).await;
         *parts.table.lock() = Some(table.context("the table sink does not start")?);
+        data::close_to_others(&config.table.catalogue)?;
         let gateway = Gateway::start(config.gateway.clone(), config.sources.clone(), log.clone(), objects.clone(), &registry).await;
         let gateway =
             gateway.context("the gateway does not start").or_next(|| "is the port taken? --listen names another address".to_owned())?;
@@ -143,6 +146,11 @@ impl Node {
         let enricher = self.parts.enricher.lock().as_ref().and_then(Enricher::failed);
         let table = self.parts.table.lock().as_ref().and_then(TableSink::failed);
         enricher.map(|why| format!("the enricher has stopped: {why}")).or(table.map(|why| format!("the table sink has stopped: {why}")))
+    }
+
+    /// For whoever does not wait for the end of `drain`.
+    pub fn remaining(&self) -> Remaining {
+        Remaining { config: self.config.clone(), log: self.log.clone() }
     }
 
     /// Stops accepting, lets each part finish what the one before it left, and says what is not finished.
@@ -223,8 +231,12 @@ fn open_log(config: &Config) -> anyhow::Result<EmbeddedLog> {
         .with_context(|| format!("the log in {} cannot be opened", config.log_dir().display()))
 }
 
-/// Makes keys in `DATA/keys` where they are the ones that count.
+/// Makes keys in `DATA/keys` where they are the ones that count, and only once: another key in the place of one that is lost
+/// would change every token unseen. A folder with a log has had its keys.
 fn make_keys(config: &Config) -> Result<(), Failure> {
+    if config.log_dir().exists() {
+        return Ok(());
+    }
     let named = &config.catalog.keys;
     let ours = |file: &Option<PathBuf>| file.as_deref().is_some_and(|file| file.parent() == Some(&config.keys_dir()));
     if ours(&named.mask_file) || ours(&named.bad_public_file) {

@@ -68,8 +68,7 @@ pub fn answer(parts: &Parts, query: &Query, role: Role, out: &mut dyn Answer) ->
         Query::Unclassified => unclassified::list(parts, role, out),
         Query::Config => {
             for setting in &parts.settings {
-                let line = serde_json::json!({"key": setting.key, "value": setting.value, "origin": setting.origin.to_string()});
-                if out.line(line.to_string()).is_break() {
+                if out.line(setting.to_json().to_string()).is_break() {
                     break;
                 }
             }

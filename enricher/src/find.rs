@@ -2,8 +2,8 @@
 //!
 //! Owns: reading the topics for one id, also of a folder that no process has open. Does not own: requests and raw objects
 //! (the gateway's `find`), tables (the sinks' `lookup`), how a story is shown.
-//! Invariants: the outcome told is the one that is committed; the stages are asked again, as this pipeline sees them
-//! (`Told::pipeline` says which one decided); nothing but `Place::event` holds a value of the event.
+//! Invariants: what is committed is told as it is committed, outcome and stages, whatever this pipeline would say now (that
+//! is `Story::today`); nothing but `Place::event` holds a value of the event, and nothing but `unknown_names` an unknown name.
 
 use crate::guard;
 use crate::seek;
@@ -18,6 +18,7 @@ use forebay_schemas::wire::harvested::{self, Harvested};
 use forebay_schemas::wire::trusted::Provenance;
 use forebay_schemas::wire::{bad, delta, trusted, unframe};
 use forebay_stores::log::{Log, LogError, Record, TopicPartition};
+use std::collections::BTreeMap;
 
 /// How much the log's clock and the gateways' may differ: a record is looked for from this long before `from`.
 const CLOCKS_APART_MICROS: i64 = limit::CLOCK_AHEAD_MS * 1_000;
@@ -49,6 +50,8 @@ pub struct Story {
     pub stages: Vec<(Stage, Said)>,
     /// `None`: not committed yet.
     pub told: Option<Told>,
+    /// What another pipeline than the one that decided says now, where that is not the same: `Passed` or `Rejected`.
+    pub today: Option<Said>,
 }
 
 /// What a stage says of a record.
@@ -81,8 +84,8 @@ pub struct Output {
     pub event_id: String,
     /// Type and schema version of a trusted event.
     pub event_type: Option<(String, String)>,
-    /// Of a bad event.
-    pub detail: Option<String>,
+    /// Where a bad event was rejected, and what of it was not as expected.
+    pub rejected: Option<(Stage, String)>,
     /// The fingerprint of the pipeline that decided.
     pub pipeline: String,
 }
@@ -104,7 +107,8 @@ pub fn stories(log: &dyn Log, pipeline: &Pipeline, query: Query<'_>) -> Result<V
     places.sort_by_key(|place| (place.event.received_at, place.event.request_id, place.event.index));
     let story = |place: Place| {
         let told = told(log, place.partition, place.offset)?;
-        Ok(Story { stages: stages(pipeline, &place.event, told.as_ref()), told, place })
+        let now = admit(pipeline, &place.event);
+        Ok(Story { stages: stages(&now, told.as_ref()), today: today(pipeline, now, told.as_ref()), told, place })
     };
     places.into_iter().map(story).collect()
 }
@@ -154,7 +158,7 @@ pub fn told(log: &dyn Log, partition: i32, offset: i64) -> Result<Option<Told>, 
             timestamp: record.timestamp,
             event_id: event.event_id.as_str().to_owned(),
             event_type: Some((event.event_type, event.schema_version)),
-            detail: None,
+            rejected: None,
             pipeline: event.provenance.pipeline,
         };
         return Ok(Some(Told { outcome: Outcome::Trusted, output: Some(output) }));
@@ -168,7 +172,7 @@ pub fn told(log: &dyn Log, partition: i32, offset: i64) -> Result<Option<Told>, 
             timestamp: record.timestamp,
             event_id: clear.event_id.as_str().to_owned(),
             event_type: None,
-            detail: Some(clear.detail),
+            rejected: Some((clear.stage, clear.detail)),
             pipeline: clear.provenance.pipeline,
         };
         return Ok(Some(Told { outcome: Outcome::Bad(clear.reason), output: Some(output) }));
@@ -203,32 +207,104 @@ fn committed_to(log: &dyn Log, partition: i32) -> Result<i64, FindError> {
     Ok(delta.to_offset)
 }
 
-/// Asks the stages again; what dedup said is what is committed, for its state has gone on.
-fn stages(pipeline: &Pipeline, event: &Harvested, told: Option<&Told>) -> Vec<(Stage, Said)> {
-    const ADMIT: [Stage; 4] = [Stage::Decode, Stage::Validate, Stage::Sanitize, Stage::Mask];
-    let rejected = match guard::guarded(|| pipeline.admit(event)) {
-        Ok(Ok(_)) => None,
-        Ok(Err(reject)) => Some(reject),
-        Err(guard::Panicked) => Some(Reject::panicked()),
-    };
-    let stopped_at = rejected.as_ref().map(|reject| reject.stage);
-    let mut said: Vec<(Stage, Said)> = ADMIT.iter().map(|stage| (*stage, Said::Passed)).collect();
-    if let Some(at) = ADMIT.iter().position(|stage| Some(*stage) == stopped_at) {
-        said[at].1 = Said::Rejected(rejected.clone().expect("it has a stage"));
-        said[at + 1..].iter_mut().for_each(|(_, said)| *said = Said::NotReached);
+const ADMIT: [Stage; 4] = [Stage::Decode, Stage::Validate, Stage::Sanitize, Stage::Mask];
+
+/// What this pipeline says of an event before anyone asks whether it is a copy.
+fn admit(pipeline: &Pipeline, event: &Harvested) -> Result<(), Reject> {
+    match guard::guarded(|| pipeline.admit(event)) {
+        Ok(admitted) => admitted.map(|_| ()),
+        Err(guard::Panicked) => Err(Reject::panicked()),
     }
+}
+
+/// As committed; of a record that waits, what this pipeline says of it now.
+fn stages(now: &Result<(), Reject>, told: Option<&Told>) -> Vec<(Stage, Said)> {
+    let rejected = match told {
+        None => now.clone().err(),
+        Some(told) => told.reject(),
+    };
+    let mut said: Vec<(Stage, Said)> = ADMIT.iter().map(|stage| (*stage, Said::Passed)).collect();
     let dedup = match told.map(|told| told.outcome) {
-        _ if rejected.is_some() => Said::NotReached,
         None => Said::NotAsked,
         Some(Outcome::Duplicate) => Said::Duplicate,
-        Some(Outcome::Bad(reason)) if reason.stage() == Stage::Dedup => {
-            let detail = told.and_then(|told| told.output.as_ref()?.detail.clone()).unwrap_or_default();
-            Said::Rejected(Reject { stage: Stage::Dedup, reason, event_type: None, detail })
-        }
         Some(Outcome::Trusted | Outcome::Bad(_)) => Said::Passed,
     };
     said.push((Stage::Dedup, dedup));
+    if let Some(reject) = rejected
+        && let Some(at) = said.iter().position(|(stage, _)| *stage == reject.stage)
+    {
+        said[at].1 = Said::Rejected(reject);
+        said[at + 1..].iter_mut().for_each(|(_, said)| *said = Said::NotReached);
+    }
     said
+}
+
+/// What this pipeline says now, if it is another one than decided and says something else.
+fn today(pipeline: &Pipeline, now: Result<(), Reject>, told: Option<&Told>) -> Option<Said> {
+    let told = told?;
+    if told.output.as_ref().is_some_and(|output| output.pipeline == pipeline.fingerprint()) {
+        return None;
+    }
+    let then = told.reject().filter(|reject| reject.stage != Stage::Dedup);
+    match (then, now) {
+        (None, Ok(())) => None,
+        (Some(then), Err(now)) if then.reason == now.reason && then.detail == now.detail => None,
+        (Some(_), Ok(())) => Some(Said::Passed),
+        (_, Err(now)) => Some(Said::Rejected(now)),
+    }
+}
+
+impl Told {
+    /// As it is committed: the event type is not.
+    fn reject(&self) -> Option<Reject> {
+        let Outcome::Bad(reason) = self.outcome else { return None };
+        let (stage, detail) = self.output.as_ref()?.rejected.clone()?;
+        Some(Reject { stage, reason, event_type: None, detail })
+    }
+}
+
+/// By event type and path as everyone may see it, the path as it was sent. For the reveal role alone.
+pub type Names = BTreeMap<(String, String), String>;
+
+/// Looks for unclassified paths whose names this process has not met, in the newest records: what is kept of an unknown
+/// name is its keyed hash, which only the name itself can give again. Ends when `wanted` are found, or at its limits.
+pub fn unknown_names(log: &dyn Log, pipeline: &Pipeline, mut wanted: Vec<(String, String)>) -> Result<Names, FindError> {
+    let mut names = Names::new();
+    let mut judged = 0;
+    let mut ends = Vec::new();
+    for partition in 0..log.partitions(Topic::Harvested) {
+        let at = TopicPartition { topic: Topic::Harvested, partition };
+        ends.push((at, log.bounds(at)?));
+    }
+    for _ in 0..limit::NAMES_WINDOWS {
+        for (at, bounds) in &mut ends {
+            let begin = bounds.start.max(bounds.end - limit::NAMES_WINDOW_RECORDS);
+            let mut reader = log.reader(*at, begin)?;
+            while reader.position() < bounds.end && judged < limit::NAMES_EVENTS && !wanted.is_empty() {
+                let records = reader.read(limit::LANE_READ_BYTES, limit::LANE_READ_RECORDS)?;
+                if records.is_empty() {
+                    break;
+                }
+                for value in records.into_iter().filter(|record| record.offset < bounds.end).filter_map(|record| record.value) {
+                    judged += 1;
+                    let Ok(event) = harvested::decode(&value) else { continue };
+                    let Ok(Ok(admitted)) = guard::guarded(|| pipeline.admit(&event)) else { continue };
+                    for field in admitted.unclassified {
+                        let found = (field.event_type, field.path);
+                        if let Some(n) = wanted.iter().position(|asked| *asked == found) {
+                            wanted.swap_remove(n);
+                            names.insert(found, field.in_clear);
+                        }
+                    }
+                }
+            }
+            bounds.end = begin;
+        }
+        if judged >= limit::NAMES_EVENTS || wanted.is_empty() || ends.iter().all(|(_, bounds)| bounds.end <= bounds.start) {
+            break;
+        }
+    }
+    Ok(names)
 }
 
 fn decode_error(at: TopicPartition, offset: i64, error: DecodeError) -> FindError {

@@ -311,9 +311,12 @@ impl Admit for Brittle {
 }
 
 pub fn pipeline(ttl: Duration, collision: Collision) -> Arc<Pipeline> {
+    pipeline_with(Options { dedup_ttl_micros: ttl.as_micros() as i64, collision, ..Options::default() })
+}
+
+pub fn pipeline_with(options: Options) -> Arc<Pipeline> {
     let dir = tempfile::tempdir().expect("a folder");
     let keys = keys::load(&keys::ensure(dir.path()).expect("made"), BTreeMap::new()).expect("usable");
-    let options = Options { dedup_ttl_micros: ttl.as_micros() as i64, collision, ..Options::default() };
     Arc::new(Pipeline::new(Arc::new(Catalog::builtin()), options, keys).expect("the built-in catalogue compiles"))
 }
 

@@ -28,6 +28,7 @@ enum Action {
         /// Of this reason alone (docs/bad-events.md lists them)
         #[arg(long, value_name = "R", value_parser = parse_reason)]
         reason: Option<Reason>,
+        /// One JSON object a reject
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -38,11 +39,13 @@ enum Action {
         after_help = "Example:\n  forebay bad show 8c71cb1e-6d46-4be7-a9f4-3f03b299bb45 --key-file forebay-data/keys/bad_private.key"
     )]
     Show {
+        /// The id as its sender gave it, or as `bad ls` shows it
         #[arg(value_name = "EVENT_ID")]
         event_id: String,
         /// The private key that rejects are sealed for
         #[arg(long, value_name = "F")]
         key_file: PathBuf,
+        /// One JSON object a reject, with the event in it
         #[arg(long)]
         json: bool,
         #[command(flatten)]

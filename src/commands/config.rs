@@ -30,14 +30,17 @@ enum Action {
     Check {
         /// The file; without one: FOREBAY_CONFIG, else ./forebay.toml
         file: Option<PathBuf>,
+        /// The same, as other commands take it
         #[arg(long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
     },
     /// Print every effective value with its origin; secrets are hidden
     #[command(after_help = "Example:\n  forebay config show --config forebay.toml --json")]
     Show {
+        /// The configuration; without one: FOREBAY_CONFIG, else ./forebay.toml
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// One JSON object a key, its value as JSON has it
         #[arg(long)]
         json: bool,
     },
@@ -79,11 +82,7 @@ fn init(file: &std::path::Path) -> Result<Exit, Failure> {
 fn show(file: Option<PathBuf>, json: bool) -> Result<Exit, Failure> {
     let config = Config::load(&Inputs { file, ..Inputs::default() }.with_env()).map_err(|e| Failure::configuration(&e))?;
     for setting in config.settings() {
-        let line = if json {
-            serde_json::json!({"key": setting.key, "value": setting.value, "origin": setting.origin.to_string()}).to_string()
-        } else {
-            format!("{} = {}  # {}", setting.key, setting.value, setting.origin)
-        };
+        let line = if json { setting.to_json().to_string() } else { format!("{} = {}  # {}", setting.key, setting.text(), setting.origin) };
         if print::line(&line)?.is_break() {
             break;
         }

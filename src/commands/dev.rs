@@ -51,9 +51,10 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             () = signals.any() => None,
         };
         say("stopping: what was accepted is finished; a second signal stops now");
+        let remaining = node.remaining();
         let left = tokio::select! {
             left = node.drain() => left,
-            () = signals.any() => vec![format!("whatever was under way in {}", shown(&config.data))],
+            () = signals.any() => remaining.told().await,
         };
         drop(rejects);
         end(failed, &left)
@@ -123,12 +124,13 @@ fn welcome(node: &Node, config: &Config, took: Duration) -> String {
         forebay_enricher::state::Kind::Memory => "memory",
         forebay_enricher::state::Kind::RocksDb => "rocksdb",
     };
-    let keys = if config.sources.iter().all(|s| s.write_keys.is_empty()) { "any write key" } else { "a write key of its source" };
+    let keyless = config.sources.iter().all(|s| s.write_keys.is_empty());
+    let (keys, key) = if keyless { ("any write key", "") } else { ("a write key of its source", " -H 'authorization: Bearer KEY'") };
     format!(
         "forebay is ready, after {:.1} s\n  events  http://{}  with {keys}\n  admin   {}  tokens in {data}/admin.json\n  data    {data}  state in {backend}, settings in {data}/forebay.toml\n\ntry:\n  \
-         curl -sS http://{}/v1/events -H 'content-type: application/json' -d '{{\"event_type\":\"page_viewed\",\"anonymous_id\":\"me\",\"properties\":{{}}}}'\n  \
-         ./x forebay send RECORDING.jsonl{to}\n  ./x forebay tail trusted{flag}\n  ./x forebay explain EVENT_ID{flag}\n  \
-         duckdb -c \"INSTALL iceberg; LOAD iceberg; {}\"\n\nrejects are told here as they come:",
+         curl -sS http://{}/v1/events{key} -H 'content-type: application/json' -d '{{\"event_type\":\"page_viewed\",\"anonymous_id\":\"me\",\"properties\":{{}}}}'\n  \
+         ./x forebay send RECORDING.jsonl{to}\n  ./x forebay tail trusted{flag}\n  ./x forebay explain EVENT_ID{flag}\n\n\
+         in DuckDB, whose iceberg extension docs/table.md says how to load:\n  {}\n\nrejects are told here as they come:",
         took.as_secs_f64(),
         node.listen,
         node.admin_url(),

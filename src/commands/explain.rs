@@ -14,6 +14,7 @@ use serde_json::Value;
     after_help = "Example: why is this event not in the table?\n  forebay explain ajs-next-1796021382055-f9e7916c-a1d0-4ade-b882-e51979b33115"
 )]
 pub struct Arguments {
+    /// The id as its sender gave it, or as the answer did
     #[arg(value_name = "EVENT_ID")]
     event_id: String,
     /// Of this source alone
@@ -103,6 +104,14 @@ fn text(n: usize, story: &Value) -> String {
         (false, false) => show(&story["outcome"]),
     };
     put("outcome", outcome);
+    let today = &story["today"];
+    if today.is_object() {
+        let verdict = match today["verdict"] == "passed" {
+            true => "it would pass".to_owned(),
+            false => format!("it would be rejected at {}, {}: {}", show(&today["stage"]), show(&today["reason"]), show(&today["detail"])),
+        };
+        put("today", format!("{verdict}; the catalogue or the options have changed since"));
+    }
     if trusted.is_object() {
         put("table", table(&trusted["table"]));
     }

@@ -31,6 +31,7 @@ enum Action {
         /// … or before this time
         #[arg(long, value_name = "T", value_parser = super::parse_time)]
         to: Option<Micros>,
+        /// One JSON object a segment
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -39,6 +40,7 @@ enum Action {
     /// Print the requests of an object or segment, one JSON object each, or their bodies
     #[command(after_help = "Example:\n  forebay raw cat raw/dt=2026-11-30/hr=10/gw-0190….avro --body")]
     Cat {
+        /// Its name, or a segment's, as `raw ls` shows it
         #[arg(value_name = "OBJECT")]
         object: String,
         /// This request alone
@@ -79,7 +81,7 @@ fn list(from: Option<Micros>, to: Option<Micros>, json: bool, system: &Where) ->
 
 fn cat(segment: String, request: Option<RequestId>, body: bool, system: &Where) -> Result<Exit, Failure> {
     let query = Query::RawRequests { segment, request };
-    system.find()?.ask(&query, &mut |line| {
+    let printed = system.find()?.ask(&query, &mut |line| {
         if !body {
             return print::line(line);
         }
@@ -89,6 +91,8 @@ fn cat(segment: String, request: Option<RequestId>, body: bool, system: &Where) 
             return Ok(ControlFlow::Break(()));
         }
         if request.is_some() { Ok(ControlFlow::Continue(())) } else { print::bytes(b"\n") }
-    })?;
+    });
+    printed
+        .map_err(|failure| failure.or_next("`forebay raw ls` lists what is kept; `raw cat OBJECT` without --request prints all of one"))?;
     Ok(Exit::Done)
 }

@@ -5,11 +5,13 @@ use crate::failure::{Exit, Failure};
 use crate::system::Where;
 use crate::{catalogue, print, rejects};
 use clap::{Args, Subcommand};
-use forebay_schemas::catalog::{self, EventType, normalise};
+use forebay_enricher_core::admit::decode;
+use forebay_schemas::catalog::{self, EventType, ForeignNames, normalise};
 use forebay_schemas::dialect::Dialect;
 use forebay_schemas::json::{self, Json};
 use forebay_schemas::limit;
 use forebay_schemas::reason::Reason;
+use forebay_schemas::wire::harvested::Harvested;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +19,7 @@ use std::path::PathBuf;
 /// List, check and draft the types of events that may arrive
 #[derive(Args)]
 #[command(
-    after_help = "Example: a first type for events that were rejected as unknown:\n  forebay schemas infer\n  forebay schemas infer 'Left Page' > events/left_page/1-0-0.json"
+    after_help = "Example: a first type for events that were rejected as unknown:\n  forebay schemas infer\n  mkdir -p events/left_page && forebay schemas infer 'Left Page' > events/left_page/1-0-0.json"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -29,6 +31,7 @@ enum Action {
     /// List the types with their versions and what each dialect calls them
     #[command(after_help = "Example:\n  forebay schemas ls --json | jq -r .name")]
     Ls {
+        /// One JSON object a type
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -40,17 +43,25 @@ enum Action {
         /// A folder of <type>/<version>.json; without one: `catalog.dir`
         #[arg(value_name = "DIR")]
         dir: Option<PathBuf>,
+        /// One JSON object: how many types there are; or one a defect
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         place: Place,
     },
     /// Draft a schema from rejects, every field left to classify; without a name: which names were rejected
-    #[command(after_help = "Example:\n  forebay schemas infer 'Left Page' > events/left_page/1-0-0.json")]
+    #[command(
+        after_help = "Example: of a self-describing event of Snowplow\n  mkdir -p events/thing && forebay schemas infer com.acme/thing > events/thing/1-0-0.json"
+    )]
     Infer {
-        /// The event's name as its sender calls it
+        /// The event's name as its sender calls it, and as the list without a name shows it
         name: Option<String>,
         /// The private key that rejects are sealed for; without one: `catalog.keys.bad_private_file`
         #[arg(long, value_name = "F")]
         key_file: Option<PathBuf>,
+        /// One JSON object a name; of a draft, the schema on one line
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         system: Where,
     },
@@ -66,8 +77,8 @@ struct Place {
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.action {
         Action::Ls { json, place } => list(json, &place),
-        Action::Check { dir, place } => check(dir, &place),
-        Action::Infer { name, key_file, system } => infer(name.as_deref(), key_file, &system),
+        Action::Check { dir, json, place } => check(dir, json, &place),
+        Action::Infer { name, key_file, json, system } => infer(name.as_deref(), key_file, json, &system),
     }
 }
 
@@ -107,18 +118,38 @@ fn called(event_type: &EventType) -> String {
     names(event_type).into_iter().map(|(dialect, names)| format!("{dialect}: {}", names.join(", "))).collect::<Vec<_>>().join("; ")
 }
 
-fn check(dir: Option<PathBuf>, place: &Place) -> Result<Exit, Failure> {
+fn check(dir: Option<PathBuf>, json: bool, place: &Place) -> Result<Exit, Failure> {
     let dir = match dir {
         Some(dir) => Some(dir),
         None => place.dir()?,
     };
-    let catalog = catalogue::load(dir.as_deref())?;
+    let catalog = catalogue::read(dir.as_deref())?.map_err(|errors| {
+        for error in errors.iter().filter(|_| json) {
+            let told = json!({"file": error.file, "line": error.line, "pointer": error.pointer, "message": error.message});
+            // Whoever reads no longer still gets the exit code.
+            let _ = print::line(&told.to_string());
+        }
+        catalogue::refused(&errors)
+    })?;
+    if json {
+        let dir = dir.map(|dir| dir.display().to_string());
+        print::last(&json!({"good": true, "types": catalog.types().count(), "dir": dir}).to_string())?;
+        return Ok(Exit::Done);
+    }
     let over = dir.map_or_else(String::new, |dir| format!(", {} over the built-in ones", dir.display()));
     print::last(&format!("good: {} types{over}", catalog.types().count()))?;
     Ok(Exit::Done)
 }
 
-fn infer(name: Option<&str>, key_file: Option<PathBuf>, system: &Where) -> Result<Exit, Failure> {
+/// What rejects of one name look like.
+#[derive(Default)]
+struct Samples {
+    names: ForeignNames,
+    /// Properties, as JSON text.
+    properties: Vec<String>,
+}
+
+fn infer(name: Option<&str>, key_file: Option<PathBuf>, json: bool, system: &Where) -> Result<Exit, Failure> {
     let key_file = match key_file {
         Some(file) => file,
         None => system
@@ -129,54 +160,68 @@ fn infer(name: Option<&str>, key_file: Option<PathBuf>, system: &Where) -> Resul
             .ok_or_else(|| Failure::usage("no private key is configured").next("name its file by --key-file"))?,
     };
     let opened = rejects::open(&system.find()?, &rejects::key(&key_file)?, Some(Reason::UnknownEventType), None)?;
-    let mut samples: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for reject in &opened {
-        if let Some((name, properties)) = sample(reject.event.dialect, &reject.event.payload) {
-            samples.entry(name).or_default().push(properties);
-        }
-    }
+    let events = || opened.iter().map(|reject| &reject.event);
     let Some(name) = name else {
-        for (name, samples) in &samples {
-            if print::line(&format!("{:>8}  {name}", samples.len()))?.is_break() {
-                break;
-            }
-        }
+        list_names(&counts(events()), json)?;
         return Ok(Exit::Done);
     };
     let wanted = normalise(name);
-    let texts: Vec<&String> = samples.iter().filter(|(name, _)| normalise(name) == wanted).flat_map(|(_, texts)| texts).collect();
-    if texts.is_empty() {
+    let samples = samples(events(), &wanted);
+    if samples.properties.is_empty() {
         return Err(Failure::failed(anyhow::anyhow!("no event of this name was rejected as unknown"))
             .next("`forebay schemas infer` without a name lists the names"));
     }
-    let parsed: Vec<Json<'_>> = texts.iter().filter_map(|text| json::parse(text.as_bytes(), limit::JSON_DEPTH).ok()).collect();
-    print::last(catalog::infer(&wanted, &parsed).trim_end())?;
+    let draft = draft(&wanted, &samples);
+    if json {
+        let draft =
+            json::parse(draft.as_bytes(), limit::JSON_DEPTH).map_err(|e| anyhow::anyhow!("the draft: {:?} at byte {}", e.kind, e.at))?;
+        print::last(&draft.to_string())?;
+    } else {
+        print::last(draft.trim_end())?;
+    }
     Ok(Exit::Done)
 }
 
-/// The name and the properties (JSON text) of a rejected event.
-fn sample(dialect: Dialect, payload: &[u8]) -> Option<(String, String)> {
-    let event = json::parse(payload, limit::JSON_DEPTH).ok()?;
-    let text = |key: &str| event.get(key).and_then(Json::as_str).map(str::to_owned);
-    match dialect {
-        Dialect::Native => Some((text("event_type")?, properties(&event, &["properties"]))),
-        Dialect::Segment => Some((text("event").or_else(|| text("name"))?, properties(&event, &["properties", "traits"]))),
-        Dialect::Posthog => Some((text("event")?, properties(&event, &["properties"]))),
-        Dialect::Snowplow => {
-            // A self-describing event: {"schema": "iglu:…unstruct_event…", "data": {"schema": "iglu:vendor/name/…", "data": {…}}}.
-            let outer = text("ue_pr").or_else(|| Some(String::from_utf8_lossy(&decoded(&text("ue_px")?)?).into_owned()))?;
-            let outer = json::parse(outer.as_bytes(), limit::JSON_DEPTH).ok()?;
-            let name = outer.at(&["data", "schema"])?.as_str()?.split('/').nth(1)?.to_owned();
-            Some((name, outer.at(&["data", "data"])?.to_string()))
+/// How many events each dialect sent under each name.
+fn counts<'a>(events: impl Iterator<Item = &'a Harvested>) -> BTreeMap<(String, Dialect), usize> {
+    let mut counts = BTreeMap::new();
+    for event in events {
+        if let Some((name, _)) = decode::sample(event) {
+            *counts.entry((name, event.dialect)).or_default() += 1;
         }
     }
+    counts
 }
 
-fn properties(event: &Json<'_>, members: &[&str]) -> String {
-    members.iter().find_map(|member| event.get(member)).map_or_else(|| "{}".to_owned(), Json::to_string)
+fn list_names(counts: &BTreeMap<(String, Dialect), usize>, json: bool) -> Result<(), Failure> {
+    for ((name, dialect), count) in counts {
+        let line = if json {
+            json!({"name": name, "dialect": dialect.name(), "count": count}).to_string()
+        } else {
+            format!("{count:>8}  {:<8}  {name}", dialect.name())
+        };
+        if print::line(&line)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
 }
 
-fn decoded(text: &str) -> Option<Vec<u8>> {
-    use base64::Engine;
-    base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()
+/// The events whose name, normalised, is `wanted`.
+fn samples<'a>(events: impl Iterator<Item = &'a Harvested>, wanted: &str) -> Samples {
+    let mut samples = Samples::default();
+    for event in events {
+        let Some((name, properties)) = decode::sample(event).filter(|(name, _)| normalise(name) == wanted) else { continue };
+        samples.properties.push(properties.to_string());
+        samples.names.entry(event.dialect).or_default().insert(name);
+    }
+    samples
 }
+
+fn draft(wanted: &str, samples: &Samples) -> String {
+    let parsed: Vec<Json<'_>> = samples.properties.iter().filter_map(|text| json::parse(text.as_bytes(), limit::JSON_DEPTH).ok()).collect();
+    catalog::infer(wanted, &samples.names, &parsed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -41,7 +41,9 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { topic, from, partition, count, until_idle, ticks, json: _, system } = arguments;
     let query = Query::Log(LogQuery { topic, from, partition, count, until_idle, ticks });
-    system.find()?.ask(&query, &mut print::line)?;
+    let printed = system.find()?.ask(&query, &mut print::line);
+    printed
+        .map_err(|failure| if partition.is_some() { failure.or_next("without --partition, all partitions are read") } else { failure })?;
     Ok(Exit::Done)
 }
 

@@ -10,6 +10,7 @@ use clap::Args;
 #[derive(Args)]
 #[command(after_help = "Example:\n  forebay unclassified --data ./forebay-data")]
 pub struct Arguments {
+    /// One JSON object a field
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -40,7 +41,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 fn line(path: &str) -> String {
     let name = path.trim_end_matches("[]").rsplit('.').next().unwrap_or(path);
     if name.starts_with('{') {
-        return "(its name is known to the running system alone)".to_owned();
+        return "(its name is in none of the newest events)".to_owned();
     }
     format!("\"{name}\": {{ \"type\": \"string\", \"x-privacy\": \"drop\" }}")
 }

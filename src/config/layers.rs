@@ -1,6 +1,6 @@
 //! The layers of the configuration, laid over each other, and where each value came from.
 
-use super::{ConfigError, DEFAULT_DATA, defaults, lines};
+use super::{COMMENTED_DEFAULT, ConfigError, DEFAULT_DATA, defaults, lines};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -73,7 +73,10 @@ impl Layers {
             set(&mut layers.table, &keys, Value::String(value.clone())).map_err(|message| error(*flag, key, message))?;
             layers.origins.insert((*key).to_owned(), Origin::Flag(flag));
         }
-        let data = layers.table.get("data").and_then(Value::as_str).unwrap_or(DEFAULT_DATA);
+        let data = match layers.table.get("data") {
+            None => DEFAULT_DATA,
+            Some(data) => data.as_str().ok_or_else(|| layers.error_at("data", "expected the path of a folder"))?,
+        };
         let data = std::path::absolute(data).map_err(|e| layers.error_at("data", &e.to_string()))?;
         let mut table = defaults(&data);
         layers.table.remove("data");
@@ -238,10 +241,29 @@ fn explain(path: &str, message: &str) -> String {
     let known: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
     let nearest = known.iter().map(|known| (distance(key, known), known)).min();
     match nearest {
-        Some((distance, nearest)) if distance <= 1 + nearest.len() / 3 => format!("unknown key; did you mean `{nearest}`?"),
-        Some(_) => format!("unknown key; known are {}", known.join(", ")),
+        Some((distance, nearest)) if distance <= (nearest.len() / 3).max(1) => format!("unknown key; did you mean `{nearest}`?"),
+        Some(_) => {
+            let elsewhere = keys_called(key).map_or_else(String::new, |found| format!(" here; there is {found}"));
+            format!("unknown key{elsewhere}; known are {}", known.join(", "))
+        }
         None => "unknown key".to_owned(),
     }
+}
+
+/// Keys of this name in other sections. The commented default has every key.
+fn keys_called(name: &str) -> Option<String> {
+    let mut section = String::new();
+    let mut found = Vec::new();
+    for line in COMMENTED_DEFAULT.lines() {
+        let line = line.trim_start_matches("# ");
+        if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            section = header.trim_start_matches('[').to_owned();
+        } else if let Some((key, _)) = line.split_once(" = ").filter(|(key, _)| !key.contains(' ') && key.rsplit('.').next() == Some(name))
+        {
+            found.push(if section.is_empty() { format!("`{key}`") } else { format!("`{section}.{key}`") });
+        }
+    }
+    (1..=2).contains(&found.len()).then(|| found.join(" and "))
 }
 
 /// Levenshtein's distance.

@@ -4,19 +4,44 @@ use super::RawConfig;
 use super::layers::{Layers, Origin};
 use toml::{Table, Value};
 
+const HIDDEN: &str = "(hidden)";
+
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setting {
     pub key: String,
-    /// As TOML writes it.
-    pub value: String,
+    /// `None`: a secret, which nobody is shown.
+    pub value: Option<Value>,
     pub origin: Origin,
+}
+
+impl Setting {
+    /// As a TOML file has it.
+    pub fn text(&self) -> String {
+        self.value.as_ref().map_or_else(|| HIDDEN.to_owned(), Value::to_string)
+    }
+    pub fn to_json(&self) -> serde_json::Value {
+        let value = self.value.as_ref().map_or_else(|| HIDDEN.into(), json);
+        serde_json::json!({"key": self.key, "value": value, "origin": self.origin.to_string()})
+    }
+}
+
+fn json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::String(text) => text.as_str().into(),
+        Value::Integer(number) => (*number).into(),
+        Value::Float(number) => (*number).into(),
+        Value::Boolean(truth) => (*truth).into(),
+        Value::Datetime(time) => time.to_string().into(),
+        Value::Array(items) => items.iter().map(json).collect(),
+        Value::Table(table) => table.iter().map(|(key, value)| (key.clone(), json(value))).collect::<serde_json::Map<_, _>>().into(),
+    }
 }
 
 pub fn settings(config: &RawConfig, layers: &Layers) -> Vec<Setting> {
     let table = Table::try_from(config).expect("what was read can be written");
     let mut found = Vec::new();
     walk("", &Value::Table(table), &mut |key, value| {
-        let value = if is_secret(key) { "(hidden)".to_owned() } else { value.to_string() };
+        let value = (!is_secret(key)).then(|| value.clone());
         found.push(Setting { key: key.to_owned(), value, origin: layers.origin(key) });
     });
     found

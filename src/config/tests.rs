@@ -24,6 +24,7 @@ fn errors_name_the_place_the_key_and_what_was_meant() {
         ("[gateway]\nadmin = \"0.0.0.0:8081\"\n", 2, "gateway.admin", "reachable from other machines"),
         ("[[source]]\nname = \"a\"\ndefault = true\n[[source]]\nname = \"b\"\ntypo = 1\n", 6, "source[1].typo", "unknown key"),
         ("[gateway\n", 1, "", ""),
+        ("\n[data]\n", 2, "data", "the path of a folder"),
     ] {
         let error = load(text, &[], &[]).expect_err(text);
         assert!(error.place.ends_with(&format!("forebay.toml, line {line}")), "{text}: {error}");
@@ -99,10 +100,7 @@ fn the_commented_default_says_what_the_defaults_are() {
     let mut in_source = false;
     for line in COMMENTED_DEFAULT.lines() {
         in_source = if line.starts_with('[') { false } else { in_source || line == "# [[source]]" };
-        match line
-            .strip_prefix("# ")
-            .filter(|l| !in_source && l.contains(" = ") && !l.starts_with("name") && !l.starts_with("dir = \"./events\""))
-        {
+        match line.strip_prefix("# ").filter(|l| !in_source && l.contains(" = ") && !l.contains("unset")) {
             Some(setting) => text.push_str(&format!("{setting}\n")),
             None => text.push_str(&format!("{line}\n")),
         }
@@ -112,8 +110,80 @@ fn the_commented_default_says_what_the_defaults_are() {
         config
             .settings()
             .into_iter()
-            .map(|s| (s.key, s.value.replace("./forebay-data", "D").replace(&plain.data.display().to_string(), "D")))
+            .map(|s| (s.key.clone(), s.text().replace("./forebay-data", "D").replace(&plain.data.display().to_string(), "D")))
             .collect::<Vec<_>>()
     };
     assert_eq!(values(&spelt), values(&plain));
+}
+
+/// The keys of a section, as the reader of the configuration tells them of one that it does not know; `None`: no section.
+fn keys_of(section: &str) -> Option<Vec<String>> {
+    let text = match section {
+        "" => "zzzzzzzzzzzzzzzz = 1\n".to_owned(),
+        "source" => "[[source]]\nzzzzzzzzzzzzzzzz = 1\n".to_owned(),
+        _ => format!("[{section}]\nzzzzzzzzzzzzzzzz = 1\n"),
+    };
+    let error = load(&text, &[], &[]).expect_err("no such key");
+    let known =
+        error.message.strip_prefix("unknown key; known are ").filter(|_| error.key.ends_with(".zzzzzzzzzzzzzzzz") || section.is_empty())?;
+    Some(known.split(", ").map(str::to_owned).collect())
+}
+
+#[test]
+fn the_commented_default_has_every_key() {
+    let mut there: Vec<String> = Vec::new();
+    let mut section = String::new();
+    for line in COMMENTED_DEFAULT.lines() {
+        let plain = line.trim_start_matches("# ");
+        if let Some(header) = plain.strip_prefix('[') {
+            section = header.trim_start_matches('[').split(']').next().expect("a header").to_owned();
+        } else if let Some((key, rest)) = plain.split_once(" = ").filter(|(key, _)| line.starts_with('#') && !key.contains(' ')) {
+            there.push(if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") });
+            assert!(rest.contains(" # ") || rest.starts_with(['"', '[']), "{line}");
+        }
+    }
+    let mut missing = Vec::new();
+    let mut sections = vec![String::new()];
+    let mut keys = 0;
+    while let Some(section) = sections.pop() {
+        for key in keys_of(&section).expect("a section") {
+            let path = if section.is_empty() { key } else { format!("{section}.{key}") };
+            if keys_of(&path).is_some() {
+                sections.push(path);
+                continue;
+            }
+            keys += 1;
+            if !there.contains(&path) {
+                missing.push(path);
+            }
+        }
+    }
+    assert!(missing.is_empty(), "src/config/default.toml lacks {missing:?}");
+    assert!(keys > 60, "{keys}");
+    let plain = load("", &[], &[]).expect("defaults");
+    let unsaid: Vec<_> =
+        plain.settings().into_iter().map(|s| s.key).filter(|key| !key.starts_with("source[") && !there.contains(key)).collect();
+    assert!(unsaid.is_empty(), "{unsaid:?}");
+}
+
+#[test]
+fn a_key_of_another_section_is_told_apart_from_a_typo() {
+    for (text, message) in [
+        ("[enricher]\nadmin = \"x\"\n", "unknown key here; there is `gateway.admin` and `sink.table.admin`; known are job"),
+        ("[enricher]\nstart = \"x\"\n", "unknown key; known are job"),
+        ("[gateway]\ncommit_bytes = \"x\"\n", "unknown key here; there is `sink.table.commit_bytes`; known are name"),
+    ] {
+        let error = load(text, &[], &[]).expect_err(text);
+        assert!(error.message.starts_with(message), "{error}");
+    }
+}
+
+#[test]
+fn settings_have_the_types_of_their_values() {
+    let config = load("[gateway]\nproxy_hops = 2\n[sink.table]\ncompact = false\n", &[], &[]).expect("loads");
+    let json = |key: &str| config.settings().iter().find(|s| s.key == key).expect(key).to_json()["value"].clone();
+    assert_eq!(json("gateway.proxy_hops"), serde_json::json!(2));
+    assert_eq!(json("sink.table.compact"), serde_json::json!(false));
+    assert_eq!(json("gateway.limits.wire_bytes"), serde_json::json!("20MiB"));
+    assert_eq!(json("source[0].origins"), serde_json::json!([]));
 }

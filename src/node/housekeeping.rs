@@ -48,7 +48,7 @@ fn keep_from(config: &Config, log: &dyn Log, in_table: &[i64], at: TopicPartitio
 }
 
 /// Offsets of the trusted partitions that the table has reached; 0 where it cannot be told.
-async fn in_table(config: &Config, log: &dyn Log) -> Vec<i64> {
+pub(super) async fn in_table(config: &Config, log: &dyn Log) -> Vec<i64> {
     let mut reached = Vec::new();
     for partition in 0..log.partitions(Topic::Trusted) {
         let found = forebay_sinks::lookup(&config.table, partition, 0).await.ok().flatten();

@@ -35,9 +35,10 @@ pub fn tell(parts: &Parts, query: &ExplainQuery, role: Role, out: &mut dyn Answe
                 "timestamp": story.place.timestamp.to_rfc3339(),
             },
             "stages": story.stages.iter().map(|(stage, said)| json!({"stage": stage.name(), "verdict": verdict(*stage, said, outcome, &known_type)})).collect::<Vec<_>>(),
+            "today": story.today.as_ref().map(today),
             "outcome": outcome.map_or("pending", Outcome::name),
             "reason": outcome.map(Outcome::reason).filter(|reason| !reason.is_empty()),
-            "bad": output.filter(|o| o.topic == Topic::Bad).map(|o| json!({"partition": o.partition, "offset": o.offset, "detail": o.detail, "pipeline": o.pipeline})),
+            "bad": output.filter(|o| o.topic == Topic::Bad).map(|o| json!({"partition": o.partition, "offset": o.offset, "detail": o.rejected.as_ref().map(|(_, detail)| detail), "pipeline": o.pipeline})),
             "trusted": output.filter(|o| o.topic == Topic::Trusted).map(|o| trusted_row(parts, o)).transpose()?,
         });
         if out.line(line.to_string()).is_break() {
@@ -79,6 +80,16 @@ fn verdict(stage: Stage, said: &Said, outcome: Option<Outcome>, known_type: &Opt
         Said::Duplicate => "duplicate".to_owned(),
         Said::NotReached => "not reached".to_owned(),
         Said::NotAsked => "waits for its turn".to_owned(),
+    }
+}
+
+/// What the stages up to `mask` say now, where the catalogue or the options have changed and with them the verdict.
+fn today(said: &Said) -> Value {
+    match said {
+        Said::Rejected(reject) => {
+            json!({"verdict": "rejected", "stage": reject.stage.name(), "reason": reject.reason.name(), "detail": reject.detail})
+        }
+        Said::Passed | Said::Duplicate | Said::NotReached | Said::NotAsked => json!({"verdict": "passed"}),
     }
 }
 

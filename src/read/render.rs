@@ -99,7 +99,7 @@ fn trusted(event: &Trusted) -> Map<String, Value> {
         "session_index": event.session_index,
         "page": event.page.as_ref().map(|p| json!({"url": p.url, "path": p.path, "title": p.title, "referrer": p.referrer})),
         "device": event.device.as_ref().map(|d| json!({
-            "kind": d.kind, "os": d.os, "browser": d.browser, "locale": d.locale, "timezone": d.timezone,
+            "type": d.kind, "os": d.os, "browser": d.browser, "locale": d.locale, "timezone": d.timezone,
             "screen_width": d.screen_width, "screen_height": d.screen_height, "library": d.library,
         })),
         "geo": event.geo.as_ref().map(|g| json!({"country": g.country, "region": g.region, "city": g.city})),

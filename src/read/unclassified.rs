@@ -2,6 +2,7 @@
 
 use super::{Answer, Parts, Role, topic};
 use anyhow::{Context, Result};
+use forebay_enricher::find;
 use forebay_enricher::state::key::{self, Uid};
 use forebay_schemas::topic::Topic;
 use forebay_schemas::wire::delta;
@@ -15,13 +16,17 @@ pub struct UnclassifiedField {
     pub event_type: String,
     /// Known names as they are, unknown ones as shape and keyed hash.
     pub path: String,
-    /// The path as sent, where it is known: for `Role::Reveal` alone.
+    /// The path as sent, where this process has met it: for `Role::Reveal` alone.
     pub in_clear: Option<String>,
     pub count: u64,
 }
 
 pub fn list(parts: &Parts, role: Role, out: &mut dyn Answer) -> Result<()> {
-    for field in (parts.unclassified)()? {
+    let mut fields = (parts.unclassified)()?;
+    if role >= Role::Reveal {
+        name_all(parts, &mut fields)?;
+    }
+    for field in fields {
         let mut line = json!({"event_type": field.event_type, "path": field.path, "count": field.count});
         if let Some(in_clear) = field.in_clear.filter(|_| role >= Role::Reveal) {
             line["in_clear"] = in_clear.into();
@@ -29,6 +34,20 @@ pub fn list(parts: &Parts, role: Role, out: &mut dyn Answer) -> Result<()> {
         if out.line(line.to_string()).is_break() {
             break;
         }
+    }
+    Ok(())
+}
+
+/// A process knows the names that it has met itself; the others are looked for in the newest events.
+fn name_all(parts: &Parts, fields: &mut [UnclassifiedField]) -> Result<()> {
+    let is_unnamed = |field: &&mut UnclassifiedField| field.in_clear.is_none() && field.path.contains('{');
+    let wanted: Vec<_> = fields.iter_mut().filter(is_unnamed).map(|field| (field.event_type.clone(), field.path.clone())).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let mut names = find::unknown_names(&*parts.log, &*(parts.pipeline)()?, wanted).context("looking for names in the harvested topic")?;
+    for field in fields.iter_mut().filter(is_unnamed) {
+        field.in_clear = names.remove(&(field.event_type.clone(), field.path.clone()));
     }
     Ok(())
 }

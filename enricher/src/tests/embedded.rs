@@ -4,6 +4,7 @@ use super::threads::{total, until};
 use super::*;
 use crate::find::{self, Query, Said, Story};
 use crate::{Config, Enricher};
+use forebay_enricher_core::{Options, UnclassifiedPolicy};
 use forebay_schemas::stage::Stage;
 use forebay_stores::log::embedded::{EmbeddedLog, EmbeddedOptions};
 
@@ -80,4 +81,60 @@ fn stories_are_told_from_a_folder_that_nobody_runs() {
         Stage::Mask,
         Stage::Dedup
     ])));
+}
+
+/// What two pipelines say of the same events, the second of which has other options.
+#[test]
+fn what_was_decided_stands_and_what_changed_is_said_beside_it() {
+    let of = |unclassified| testing::pipeline_with(Options { unclassified, ..Options::default() });
+    for (decides, looks, outcome, today) in [
+        (
+            UnclassifiedPolicy::Omit,
+            UnclassifiedPolicy::Reject,
+            "trusted: decode ok, validate ok, sanitize ok, mask ok, dedup ok",
+            "rejected unclassified_field",
+        ),
+        (
+            UnclassifiedPolicy::Reject,
+            UnclassifiedPolicy::Omit,
+            "bad: decode ok, validate ok, sanitize ok, mask unclassified_field, dedup -",
+            "passed",
+        ),
+    ] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = EmbeddedOptions { partitions: 1, ..EmbeddedOptions::default() };
+        let log: Arc<dyn Log> = Arc::new(EmbeddedLog::open(dir.path(), options).expect("opens"));
+        let (decider, looker) = (of(decides), of(looks));
+        let registry = prometheus::Registry::new();
+        let enricher = Enricher::start(Config::new(Kind::Memory), decider.clone(), log.clone(), &dir.path().join("state"), &registry);
+        let enricher = enricher.expect("starts");
+        let now = Micros::from(std::time::SystemTime::now());
+        log.append(vec![testing::event(0, 1, Body::Odd(1), now), testing::event(0, 2, Body::Fact(1), now), testing::tick(0, "g", now)])
+            .expect("appends");
+        until("all are counted", || enricher.totals().iter().map(|total| total.count).sum::<u64>() == 2);
+        let unnamed = enricher.unclassified().into_iter().map(|field| (field.event_type, field.path)).collect::<Vec<_>>();
+        enricher.stop().expect("stops");
+
+        let told = |pipeline, event_id| {
+            let stories = find::stories(&*log, pipeline, Query { event_id, source: None, from: None, to: None }).expect("reads");
+            let today = stories[0].today.as_ref().map(|said| match said {
+                Said::Passed => "passed".to_owned(),
+                Said::Rejected(reject) => format!("rejected {}", reject.reason.name()),
+                other => format!("{other:?}"),
+            });
+            (line(&stories[0]), today)
+        };
+        assert_eq!(told(&looker, "e1"), (outcome.to_owned(), Some(today.to_owned())));
+        assert_eq!(told(&decider, "e1"), (outcome.to_owned(), None));
+        assert_eq!(told(&looker, "e2").1, None, "the same verdict");
+
+        // A name that only its keyed hash is kept of is found again in the event that brought it.
+        let names = find::unknown_names(&*log, &decider, unnamed.clone()).expect("reads");
+        match decides {
+            UnclassifiedPolicy::Omit => assert!(unnamed[0].1.contains('{') && names[&unnamed[0]].ends_with("odd key"), "{names:?}"),
+            UnclassifiedPolicy::Reject => assert!(unnamed.is_empty() && names.is_empty(), "a reject's fields are not counted"),
+        }
+        let none = find::unknown_names(&*log, &decider, vec![("page_viewed".to_owned(), "{8a#00}".to_owned())]).expect("reads");
+        assert!(none.is_empty());
+    }
 }

@@ -1,0 +1,53 @@
+//! What is left on disk of a drain that is cut short: looked up at that moment, beside the parts that still run.
+//!
+//! Does not own: finishing it; the next start does that.
+
+use super::{behind, housekeeping, shown};
+use crate::config::Config;
+use forebay_gateway::find::{self, Place};
+use forebay_schemas::topic::Topic;
+use forebay_stores::log::embedded::EmbeddedLog;
+use forebay_stores::log::{Log, TopicPartition};
+use forebay_stores::objects::folder::Folder;
+use std::sync::Arc;
+
+pub struct Remaining {
+    pub(super) config: Config,
+    pub(super) log: Arc<EmbeddedLog>,
+}
+
+impl Remaining {
+    /// One sentence each; never none, for the parts were not asked.
+    pub async fn told(&self) -> super::Leftovers {
+        let mut left = super::Leftovers::new();
+        let objects = Folder::new(self.config.objects_dir());
+        let spooled: Vec<u64> = find::segments(&self.config.spool_dir(), &objects, None, None)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|segment| matches!(segment.place, Place::Spool(_)))
+            .map(|segment| segment.bytes)
+            .collect();
+        if !spooled.is_empty() {
+            left.push(format!("{} spool segments ({} bytes)", spooled.len(), spooled.iter().sum::<u64>()));
+        }
+        let waiting = behind(&*self.log, &self.config);
+        if waiting > 0 {
+            left.push(format!("at least {waiting} events in the log that are not judged"));
+        }
+        let rows = self.not_in_table().await;
+        if rows > 0 {
+            left.push(format!("{rows} trusted events that the table does not have"));
+        }
+        left.push(format!("what was under way, in {}", shown(&self.config.data)));
+        left
+    }
+
+    async fn not_in_table(&self) -> i64 {
+        let reached = housekeeping::in_table(&self.config, &*self.log).await;
+        let of_partition = |(partition, next): (i32, i64)| {
+            let bounds = self.log.bounds(TopicPartition { topic: Topic::Trusted, partition }).ok()?;
+            Some(bounds.end - next.max(bounds.start))
+        };
+        (0..).zip(reached).filter_map(of_partition).sum()
+    }
+}
