@@ -18,7 +18,7 @@ fn errors_name_the_place_the_key_and_what_was_meant() {
         ("[enricher]\nzzzzzzzzzz = 1\n", 2, "enricher.zzzzzzzzzz", "unknown key; known are job"),
         ("[enricher]\n\ndedup.ttl = \"soon\"\n", 3, "enricher.dedup.ttl", "expected a quantity like \"60s\""),
         ("[enricher]\nbackend = \"paper\"\n", 2, "enricher.backend", "unknown variant `paper`"),
-        ("[enricher]\nlanes = 0\n", 2, "enricher.lanes", "at least 1"),
+        ("[enricher]\nlanes = 0\n", 2, "enricher.lanes", "between 1 and"),
         ("[log]\npartitions = 0\n", 2, "log.partitions", "1"),
         ("[gateway]\nlisten = \"0.0.0.0:8080\"\n", 2, "gateway.listen", "reachable from other machines"),
         ("[gateway]\nadmin = \"0.0.0.0:8081\"\n", 2, "gateway.admin", "reachable from other machines"),

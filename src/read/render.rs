@@ -10,7 +10,7 @@ use forebay_schemas::wire::bad::{self, Bad, Clear};
 use forebay_schemas::wire::delta::{self, Delta};
 use forebay_schemas::wire::harvested::{self, Harvested};
 use forebay_schemas::wire::raw_request::RawRequest;
-use forebay_schemas::wire::trusted::{self, Provenance, Trusted};
+use forebay_schemas::wire::trusted::{self, Device, Provenance, Trusted};
 use forebay_stores::log::Record;
 use serde_json::{Map, Value, json};
 
@@ -98,16 +98,21 @@ fn trusted(event: &Trusted) -> Map<String, Value> {
         "seq": event.seq,
         "session_index": event.session_index,
         "page": event.page.as_ref().map(|p| json!({"url": p.url, "path": p.path, "title": p.title, "referrer": p.referrer})),
-        "device": event.device.as_ref().map(|d| json!({
-            "type": d.kind, "os": d.os, "browser": d.browser, "locale": d.locale, "timezone": d.timezone,
-            "screen_width": d.screen_width, "screen_height": d.screen_height, "library": d.library,
-        })),
+        "device": event.device.as_ref().map(device),
         "geo": event.geo.as_ref().map(|g| json!({"country": g.country, "region": g.region, "city": g.city})),
         "campaign": event.campaign.as_ref().map(|c| json!({"source": c.source, "medium": c.medium, "name": c.name, "term": c.term, "content": c.content})),
         "properties": event.properties,
         "entities": event.entities,
         "provenance": provenance(&event.provenance),
     }))
+}
+
+/// Under the names that the catalogue and the table have.
+fn device(device: &Device) -> Value {
+    json!({
+        "type": device.kind, "os": device.os, "browser": device.browser, "locale": device.locale, "timezone": device.timezone,
+        "screen_width": device.screen_width, "screen_height": device.screen_height, "library": device.library,
+    })
 }
 
 fn provenance(provenance: &Provenance) -> Value {
@@ -186,4 +191,18 @@ pub fn raw(raw: &RawRequest) -> Map<String, Value> {
             "event_id": e.event_id.as_str(), "id_origin": origin(e.id_origin), "offset": e.offset, "length": e.length,
         })).collect::<Vec<_>>(),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_schemas::catalog::{Catalog, Shape};
+
+    #[test]
+    fn a_device_has_the_names_of_the_catalogue() {
+        let catalog = Catalog::builtin();
+        let Some(Shape::Object(known)) = catalog.context().fields.member("device").map(|field| &field.shape) else { panic!("an object") };
+        let shown = object(device(&Device::default()));
+        assert_eq!(shown.keys().collect::<Vec<_>>(), known.keys().collect::<Vec<_>>());
+    }
 }
