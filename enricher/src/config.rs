@@ -122,8 +122,8 @@ impl Config {
         if self.lanes == 0 || self.lanes as usize > limit::LANES {
             return fail("enricher.lanes", "between 1 and 64");
         }
-        if self.commit_interval.0 < Duration::from_millis(10) || self.commit_interval.0 > Duration::from_secs(10) {
-            return fail("enricher.commit_interval", "between 10ms and 10s");
+        if self.commit_interval.0 < Duration::from_millis(1) || self.commit_interval.0 > Duration::from_secs(10) {
+            return fail("enricher.commit_interval", "between 1ms and 10s");
         }
         if self.max_age.0 < Duration::from_secs(1) {
             return fail("enricher.max_age", "at least 1s: an older client time is moved up to it");
