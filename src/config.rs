@@ -103,11 +103,30 @@ impl Config {
         let at = |key: &str, message: &str| self.layers.error_at(key, message);
         forebay_gateway::config::validate(&self.gateway, &self.sources).map_err(|e| at(&e.key, &e.message))?;
         self.enricher.check().map_err(|e| at(e.key, e.what))?;
+        if i64::from(self.enricher.lanes) > i64::from(self.log.partitions) {
+            return Err(at("enricher.lanes", "more lanes than log.partitions: those beyond would have nothing to do"));
+        }
         // The gateway's own rule for its listener, for the listener beside it.
         if let Some(admin) = self.gateway.admin {
             let reachable = forebay_gateway::Config { listen: admin, admin: None, ..self.gateway.clone() };
             forebay_gateway::config::validate(&reachable, &self.sources)
                 .map_err(|e| at(if e.key == "gateway.listen" { "gateway.admin" } else { &e.key }, &e.message))?;
+        }
+        Ok(())
+    }
+
+    /// What a start reads and does not make: checked before anything is created.
+    pub fn check_files(&self) -> Result<(), ConfigError> {
+        let missing = |key: &str, path: &Path| Err(self.layers.error_at(key, &format!("there is no {}", path.display())));
+        if let Some(dir) = self.catalog.dir.as_deref().filter(|dir| !dir.is_dir()) {
+            return missing("catalog.dir", dir);
+        }
+        let keys = &self.catalog.keys;
+        for (key, file) in [("mask_file", &keys.mask_file), ("bad_public_file", &keys.bad_public_file)] {
+            let elsewhere = file.as_deref().filter(|file| file.parent() != Some(&self.keys_dir()));
+            if let Some(file) = elsewhere.filter(|file| !file.is_file()) {
+                return missing(&format!("catalog.keys.{key}"), file);
+            }
         }
         Ok(())
     }

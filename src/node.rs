@@ -65,6 +65,7 @@ pub type Leftovers = Vec<String>;
 impl Plan {
     /// Takes the folder, makes keys where there are none, reads keys and catalogue.
     pub fn new(config: Config) -> Result<Plan, Failure> {
+        config.check_files().map_err(|e| Failure::configuration(&e))?;
         let folder =
             DataFolder::take(&config.data).or_next(|| "stop that process, or give this one a folder of its own by --data".to_owned())?;
         make_keys(&config)?;

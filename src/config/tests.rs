@@ -19,6 +19,7 @@ fn errors_name_the_place_the_key_and_what_was_meant() {
         ("[enricher]\n\ndedup.ttl = \"soon\"\n", 3, "enricher.dedup.ttl", "expected a quantity like \"60s\""),
         ("[enricher]\nbackend = \"paper\"\n", 2, "enricher.backend", "unknown variant `paper`"),
         ("[enricher]\nlanes = 0\n", 2, "enricher.lanes", "between 1 and"),
+        ("[enricher]\nlanes = 5\n", 2, "enricher.lanes", "more lanes than log.partitions"),
         ("[log]\npartitions = 0\n", 2, "log.partitions", "1"),
         ("[gateway]\nlisten = \"0.0.0.0:8080\"\n", 2, "gateway.listen", "reachable from other machines"),
         ("[gateway]\nadmin = \"0.0.0.0:8081\"\n", 2, "gateway.admin", "reachable from other machines"),
@@ -31,6 +32,21 @@ fn errors_name_the_place_the_key_and_what_was_meant() {
         assert_eq!(error.key, key, "{text}: {error}");
         assert!(error.message.contains(message), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_folder_or_key_file_that_is_not_there_is_told_by_its_key() {
+    for (text, line, key) in [
+        ("[catalog]\ndir = \"/nowhere/schemas\"\n", 2, "catalog.dir"),
+        ("[catalog]\n\nkeys.mask_file = \"/nowhere/mask.key\"\n", 3, "catalog.keys.mask_file"),
+        ("[catalog.keys]\nbad_public_file = \"/nowhere/public.key\"\n", 2, "catalog.keys.bad_public_file"),
+    ] {
+        let error = load(text, &[], &[]).expect("the text is right").check_files().expect_err(text);
+        assert!(error.place.ends_with(&format!("forebay.toml, line {line}")), "{text}: {error}");
+        assert_eq!(error.key, key, "{text}: {error}");
+        assert!(error.message.starts_with("there is no /nowhere/"), "{text}: {error}");
+    }
+    load("", &[], &[]).expect("the defaults are right").check_files().expect("keys of dev's own are made later");
 }
 
 #[test]
