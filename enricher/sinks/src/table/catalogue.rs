@@ -5,7 +5,7 @@
 //! nothing; its own statements instead of the crate's SQL catalogue, which drops the error of a failed COMMIT.
 
 use super::disk;
-use super::error::SinkError;
+use super::error::{Refusal, SinkError};
 use super::{CATALOGUE, NAMESPACE, TABLE};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
@@ -57,10 +57,19 @@ impl Catalogue {
             .synchronous(SqliteSynchronous::Full)
             .disable_statement_logging();
         let mut catalogue = Catalogue { path: path.to_owned(), options, connection: None };
-        let connection = catalogue.connection().await?;
+        match catalogue.prepare().await {
+            Err(SinkError::Catalogue(error)) if is_no_database(&error) => {
+                Err(Refusal::NoCatalogue { path: path.display().to_string() }.into())
+            }
+            other => other.map(|()| catalogue),
+        }
+    }
+
+    async fn prepare(&mut self) -> Result<(), SinkError> {
+        let connection = self.connection().await?;
         sqlx::query(TABLES).execute(&mut *connection).await?;
         sqlx::query(NAMESPACES).execute(&mut *connection).await?;
-        Ok(catalogue)
+        Ok(())
     }
 
     /// Opens an existing file to look something up. `None`: there is no such file.
@@ -147,6 +156,12 @@ impl Catalogue {
         }
         Ok(result?)
     }
+}
+
+/// SQLite's SQLITE_CORRUPT (11) and SQLITE_NOTADB (26).
+fn is_no_database(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| matches!(&*code, "11" | "26"))
 }
 
 #[cfg(test)]

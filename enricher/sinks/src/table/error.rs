@@ -85,6 +85,11 @@ pub enum Refusal {
     Uncatalogued { folder: String },
     #[error("column {column} of the table is {found}, this version writes {expected}: rename or drop it, or run the version that made it")]
     Column { column: String, found: String, expected: String },
+    #[error(
+        "the catalogue {path} is no SQLite database: bring its copy back, or move it and the warehouse away and let the sink fill them again \
+         from the log"
+    )]
+    NoCatalogue { path: String },
     #[error("the table has format version {0}; this version writes format version 2")]
     Format(String),
     #[error("the table is no longer partitioned by day(received_at); this version writes no other partitions")]

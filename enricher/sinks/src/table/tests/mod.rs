@@ -334,6 +334,14 @@ async fn a_table_whose_catalogue_is_lost_is_left_alone() {
 }
 
 #[tokio::test]
+async fn a_catalogue_that_is_no_database_is_named() {
+    let world = World::new();
+    let path = world.config().catalogue;
+    std::fs::write(&path, "no database at all, only text").expect("written");
+    assert_eq!(refusal(&world).await, Refusal::NoCatalogue { path: path.display().to_string() });
+}
+
+#[tokio::test]
 async fn records_that_retention_took_are_not_skipped_in_silence() {
     let world = World::new();
     world.put(0, 0..4);
