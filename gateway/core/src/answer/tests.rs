@@ -118,6 +118,10 @@ fn startup_answers_are_what_the_sdks_look_for() {
     assert_eq!(json("POST", "/decide/?v=3")["featureFlags"], serde_json::json!({}));
     assert_eq!(json("POST", "/flags/?v=2")["errorsWhileComputingFlags"], false);
     assert_eq!(json("GET", "/array/phc/config")["token"], "phc");
+    for (method, target) in [("POST", "/decide/?v=3"), ("POST", "/flags/?v=2"), ("GET", "/array/phc/config")] {
+        // posthog-js loads `/static/surveys.js` for any answer but none.
+        assert!(json(method, target).get("surveys").is_none(), "{target}");
+    }
     let script = startup(&StartupRoute::PosthogConfigScript { token: "phc".to_owned() });
     assert!(script.body.starts_with(b"(function(){window._POSTHOG_REMOTE_CONFIG=") && script.content_type == Some(SCRIPT));
     let limits: serde_json::Value = serde_json::from_slice(&limits(&Limits::default()).body).expect("JSON");

@@ -20,8 +20,9 @@ pub const SPEC: Spec = Spec {
 /// The query parameter with which old SDKs tell the time of sending, in milliseconds.
 pub const SENT_AT_PARAM: &str = "_";
 
-/// Nothing but capturing is on: no recording, surveys, heat maps, flags.
-const OFF: &str = r#""supportedCompression":["gzip","gzip-js"],"hasFeatureFlags":false,"captureDeadClicks":false,"capturePerformance":false,"autocapture_opt_out":false,"autocaptureExceptions":false,"analytics":{"endpoint":"/e/"},"elementsChainAsString":true,"sessionRecording":false,"heatmaps":false,"surveys":false,"siteApps":[],"defaultIdentifiedOnly":true"#;
+/// Nothing but capturing is on: no recording, heat maps, flags. `surveys` is left out: told `false`, posthog-js still
+/// loads the script that would show them, twice a page.
+const OFF: &str = r#""supportedCompression":["gzip","gzip-js"],"hasFeatureFlags":false,"captureDeadClicks":false,"capturePerformance":false,"autocapture_opt_out":false,"autocaptureExceptions":false,"analytics":{"endpoint":"/e/"},"elementsChainAsString":true,"sessionRecording":false,"heatmaps":false,"siteApps":[],"defaultIdentifiedOnly":true"#;
 
 pub fn decide() -> String {
     format!(
