@@ -220,8 +220,9 @@ fn committed(log: &dyn Log, config: &Config, partition: i32) -> i64 {
 fn behind(log: &dyn Log, config: &Config) -> u64 {
     let of_partition = |partition: i32| -> Option<u64> {
         let at = TopicPartition { topic: Topic::Harvested, partition };
-        let from = committed(log, config, partition).max(log.bounds(at).ok()?.start);
-        let records = log.reader(at, from).ok()?.read(1 << 20, 10_000).ok()?;
+        let bounds = log.bounds(at).ok()?;
+        let from = committed(log, config, partition).max(bounds.start);
+        let records = log.reader(at, from).ok()?.read_to(bounds.end, 1 << 20, 10_000).ok()?;
         Some(records.iter().filter(|record| record.value.is_some()).count() as u64)
     };
     (0..log.partitions(Topic::Harvested)).filter_map(of_partition).sum()

@@ -72,6 +72,7 @@ impl Committer {
                     }
                 }
                 Err(CommitError::Fenced(why)) => return Err(LaneError::Fenced(why)),
+                Err(CommitError::Refused(why)) => return Err(LogError::Refused(why).into()),
             }
         }
         failpoint::pass("enrich.after_commit");

@@ -43,7 +43,7 @@ impl From<LogError> for LaneError {
     fn from(error: LogError) -> LaneError {
         match error {
             LogError::Fenced(why) => LaneError::Fenced(why),
-            LogError::OffsetOutOfRange { .. } | LogError::TooLarge { .. } | LogError::Io(_) => LaneError::Log(error),
+            LogError::OffsetOutOfRange { .. } | LogError::TooLarge { .. } | LogError::Refused(_) | LogError::Io(_) => LaneError::Log(error),
         }
     }
 }

@@ -123,9 +123,10 @@ fn search(log: &dyn Log, partition: i32, query: Query<'_>, places: &mut Vec<Plac
         }
         None => log.bounds(at)?.start,
     };
+    let end = log.bounds(at)?.end;
     let mut reader = log.reader(at, begin)?;
     loop {
-        let records = reader.read(limit::COMMIT_BYTES, limit::COMMIT_RECORDS)?;
+        let records = reader.read_to(end, limit::COMMIT_BYTES, limit::COMMIT_RECORDS)?;
         if records.is_empty() {
             return Ok(());
         }
@@ -195,7 +196,8 @@ fn output(
         Ok(provenance(value).map_err(|error| decode_error(at, record.offset, error))?.offset)
     };
     let first = seek::first_past(log, at, |record| Ok::<_, FindError>(input_of(&record)? >= input))?;
-    let Some(record) = log.reader(at, first)?.read(1, 1)?.pop() else { return Ok(None) };
+    let end = log.bounds(at)?.end;
+    let Some(record) = log.reader(at, first)?.read_to(end, 1, 1)?.pop() else { return Ok(None) };
     Ok((input_of(&record)? == input).then_some((at, record)))
 }
 
@@ -280,12 +282,12 @@ pub fn unknown_names(log: &dyn Log, pipeline: &Pipeline, mut wanted: Vec<(String
         for (at, bounds) in &mut ends {
             let begin = bounds.start.max(bounds.end - limit::NAMES_WINDOW_RECORDS);
             let mut reader = log.reader(*at, begin)?;
-            while reader.position() < bounds.end && judged < limit::NAMES_EVENTS && !wanted.is_empty() {
-                let records = reader.read(limit::LANE_READ_BYTES, limit::LANE_READ_RECORDS)?;
+            while judged < limit::NAMES_EVENTS && !wanted.is_empty() {
+                let records = reader.read_to(bounds.end, limit::LANE_READ_BYTES, limit::LANE_READ_RECORDS)?;
                 if records.is_empty() {
                     break;
                 }
-                for value in records.into_iter().filter(|record| record.offset < bounds.end).filter_map(|record| record.value) {
+                for value in records.into_iter().filter_map(|record| record.value) {
                     judged += 1;
                     let Ok(event) = harvested::decode(&value) else { continue };
                     let Ok(Ok(admitted)) = guard::guarded(|| pipeline.admit(&event)) else { continue };

@@ -83,6 +83,7 @@ impl Metrics {
             Err(CommitError::Aborted(_)) => "aborted",
             Err(CommitError::Unknown(_)) => "unknown",
             Err(CommitError::Fenced(_)) => "fenced",
+            Err(CommitError::Refused(_)) => "refused",
         };
         self.commits.with_label_values(&[result]).inc();
     }

@@ -157,7 +157,7 @@ impl Recovery<'_> {
                 (_, None) if began.elapsed() >= self.patience => {
                     return Err(RecoveryError::DeltasEnd { committed: target.seq, found: 0 });
                 }
-                (_, None) => self.log.wait(&[deltas], self.patience.min(POLL)),
+                (offset, None) => self.log.wait_past(&[(deltas, offset)], self.patience.min(POLL)),
             }
         };
         if first.prev_seq == 0 {
@@ -196,7 +196,7 @@ impl Recovery<'_> {
                 if at_end.get_or_insert_with(Instant::now).elapsed() >= self.patience {
                     return Err(RecoveryError::DeltasEnd { committed: target.seq, found: chain.seq() });
                 }
-                self.log.wait(&[deltas], self.patience.min(POLL));
+                self.log.wait_past(&[(deltas, reader.position())], self.patience.min(POLL));
             }
             for record in records {
                 at_end = None;
@@ -232,9 +232,10 @@ impl Recovery<'_> {
     /// The first part of the first commit after `seq`, which grows with the offset, and its offset, or where it will be.
     fn first_after(&self, deltas: TopicPartition, seq: i64) -> Result<(i64, Option<Delta>), RecoveryError> {
         let low = seek::first_past(self.log, deltas, |record| Ok::<_, RecoveryError>(self.read(record)?.seq > seq))?;
+        let end = self.log.bounds(deltas)?.end;
         let mut reader = self.log.reader(deltas, low)?;
         // Retention may have taken the first parts of the oldest commit: that one is no use.
-        while let Some(record) = reader.read(1, 1)?.pop() {
+        while let Some(record) = reader.read_to(end, 1, 1)?.pop() {
             let offset = record.offset;
             let delta = self.read(record)?;
             if delta.part == 0 {

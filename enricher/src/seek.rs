@@ -11,7 +11,7 @@ pub fn first_past<E: From<LogError>>(log: &dyn Log, at: TopicPartition, mut past
     let (mut low, mut high) = (start, end);
     while low < high {
         let middle = low + (high - low) / 2;
-        match log.reader(at, middle)?.read(1, 1)?.pop() {
+        match log.reader(at, middle)?.read_to(end, 1, 1)?.pop() {
             Some(record) => {
                 let next = record.offset + 1;
                 if past(record)? { high = middle } else { low = next }
@@ -33,7 +33,7 @@ pub fn last(log: &dyn Log, at: TopicPartition) -> Result<Option<Record>, LogErro
         let from = (end - back).max(start);
         let mut reader = log.reader(at, from)?;
         let mut last = None;
-        while let Some(record) = reader.read(limit::DELTA_BYTES, limit::COMMIT_RECORDS)?.pop() {
+        while let Some(record) = reader.read_to(end, limit::DELTA_BYTES, limit::COMMIT_RECORDS)?.pop() {
             last = Some(record);
         }
         if last.is_some() || from == start {

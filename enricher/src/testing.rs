@@ -160,8 +160,11 @@ impl Log for FakeLog {
     fn committed(&self, id: &str, at: TopicPartition) -> Result<Option<Committed>, LogError> {
         Ok(self.0.inner.lock().committed.get(&(id.to_owned(), at)).cloned())
     }
-    fn wait(&self, _: &[TopicPartition], wait: Duration) {
-        self.0.appended.wait_for(&mut self.0.inner.lock(), wait);
+    fn wait_past(&self, positions: &[(TopicPartition, i64)], wait: Duration) {
+        let mut inner = self.0.inner.lock();
+        if !positions.iter().any(|(at, position)| inner.topics.get(at).is_some_and(|partition| partition.end > *position)) {
+            self.0.appended.wait_for(&mut inner, wait);
+        }
     }
 }
 
@@ -189,6 +192,10 @@ impl Reader for FakeReader {
         let records: Vec<Record> = more.cloned().collect();
         self.position = records.last().map_or(self.position, |last| last.offset + 1);
         Ok(records)
+    }
+    fn read_to(&mut self, end: i64, bytes_max: usize, records_max: usize) -> Result<Vec<Record>, LogError> {
+        let left = usize::try_from(end.saturating_sub(self.position)).unwrap_or(0);
+        self.read(bytes_max, records_max.min(left))
     }
     fn position(&self) -> i64 {
         self.position

@@ -7,6 +7,7 @@ use forebay_stores::log::{Bounds, Committed, Entry, Lane, Log, LogError, Reader,
 use forebay_stores::objects::{Content, ObjectInfo, Objects, ObjectsError, Put};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -44,7 +45,7 @@ impl Log for Sink {
     fn committed(&self, _: &str, _: TopicPartition) -> Result<Option<Committed>, LogError> {
         Ok(None)
     }
-    fn wait(&self, _: &[TopicPartition], _: Duration) {}
+    fn wait_past(&self, _: &[(TopicPartition, i64)], _: Duration) {}
 }
 
 impl Objects for Sink {
@@ -53,6 +54,15 @@ impl Objects for Sink {
     }
     fn get(&self, name: &str) -> Result<Vec<u8>, ObjectsError> {
         Err(ObjectsError::NotFound(name.to_owned()))
+    }
+    fn get_range(&self, name: &str, _: Range<u64>) -> Result<Vec<u8>, ObjectsError> {
+        Err(ObjectsError::NotFound(name.to_owned()))
+    }
+    fn size(&self, name: &str) -> Result<u64, ObjectsError> {
+        Err(ObjectsError::NotFound(name.to_owned()))
+    }
+    fn delete(&self, _: &str) -> Result<(), ObjectsError> {
+        Ok(())
     }
     fn list(&self, _: &str, _: Option<&str>, _: usize) -> Result<Vec<ObjectInfo>, ObjectsError> {
         Ok(Vec::new())

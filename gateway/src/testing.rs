@@ -9,6 +9,7 @@ use forebay_stores::objects::{Content, ObjectInfo, Objects, ObjectsError, Put};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -74,7 +75,7 @@ impl Log for FakeLog {
     fn committed(&self, _: &str, _: TopicPartition) -> Result<Option<Committed>, LogError> {
         no()
     }
-    fn wait(&self, _: &[TopicPartition], _: Duration) {}
+    fn wait_past(&self, _: &[(TopicPartition, i64)], _: Duration) {}
 }
 
 #[derive(Default)]
@@ -106,6 +107,18 @@ impl Objects for FakeObjects {
     }
     fn get(&self, name: &str) -> Result<Vec<u8>, ObjectsError> {
         self.objects.lock().get(name).cloned().ok_or_else(|| ObjectsError::NotFound(name.to_owned()))
+    }
+    fn get_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, ObjectsError> {
+        let bytes = self.get(name)?;
+        let at = |place: u64| usize::try_from(place).unwrap_or(usize::MAX).min(bytes.len());
+        Ok(bytes[at(range.start)..at(range.end)].to_vec())
+    }
+    fn size(&self, name: &str) -> Result<u64, ObjectsError> {
+        Ok(self.get(name)?.len() as u64)
+    }
+    fn delete(&self, name: &str) -> Result<(), ObjectsError> {
+        self.objects.lock().remove(name);
+        Ok(())
     }
     fn list(&self, prefix: &str, start_after: Option<&str>, max: usize) -> Result<Vec<ObjectInfo>, ObjectsError> {
         let objects = self.objects.lock();

@@ -51,6 +51,8 @@ pub const PUBLISH_BYTES: usize = 4 << 20;
 pub const SPOOL_BLOCK_BYTES: usize = 4 << 20;
 /// A message of any topic (design §4.3).
 pub const MESSAGE_BYTES: usize = 8 << 20;
+/// How long a log may take to answer a question or to give records that it holds.
+pub const LOG_ANSWER_MS: u64 = 10_000;
 /// A delta record's operations, before it is split.
 pub const DELTA_BYTES: usize = 4 << 20;
 /// Harvested bytes that one task reads for one commit.

@@ -69,7 +69,8 @@ fn watch(log: &dyn Log, places: &[TopicPartition], mut readers: Vec<Box<dyn Read
             (printed, silent, second) = (0, 0, Instant::now());
         }
         if idle {
-            log.wait(places, WAIT);
+            let positions: Vec<_> = places.iter().zip(&readers).map(|(at, reader)| (*at, reader.position())).collect();
+            log.wait_past(&positions, WAIT);
         }
     }
 }

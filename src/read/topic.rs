@@ -28,7 +28,6 @@ pub fn follow(parts: &Parts, query: &LogQuery, role: Role, out: &mut dyn Answer)
         };
         readers.push((at, parts.log.reader(at, from)?));
     }
-    let places: Vec<TopicPartition> = readers.iter().map(|(at, _)| *at).collect();
     let mut left = query.count.unwrap_or(u64::MAX);
     let mut shown_at = Instant::now();
     while left > 0 {
@@ -52,7 +51,8 @@ pub fn follow(parts: &Parts, query: &LogQuery, role: Role, out: &mut dyn Answer)
             return Ok(());
         }
         if !read {
-            parts.log.wait(&places, WAIT);
+            let positions: Vec<_> = readers.iter().map(|(at, reader)| (*at, reader.position())).collect();
+            parts.log.wait_past(&positions, WAIT);
         } else if idle {
             // Ticks alone came: they do not break idleness.
             return Ok(());
@@ -77,15 +77,12 @@ pub fn each(log: &dyn Log, topic: Topic, visit: &mut dyn FnMut(i32, &Record) -> 
         let bounds = log.bounds(at)?;
         let mut reader: Box<dyn Reader> =
             log.reader(at, bounds.start).with_context(|| format!("{}, partition {partition}", topic.word()))?;
-        'partition: while reader.position() < bounds.end {
-            let records = reader.read(READ_BYTES, READ_RECORDS)?;
+        loop {
+            let records = reader.read_to(bounds.end, READ_BYTES, READ_RECORDS)?;
             if records.is_empty() {
                 break;
             }
             for record in &records {
-                if record.offset >= bounds.end {
-                    break 'partition;
-                }
                 if visit(partition, record)?.is_break() {
                     return Ok(());
                 }

@@ -1,7 +1,8 @@
 //! The log: topics of partitions of records, LogAppendTime, delete policy, transactions that also move input offsets.
 //!
 //! Every form is blocking and is called from threads of its own. Readers are `read_committed`: a record of a
-//! transaction is seen when the transaction is committed, or never.
+//! transaction is seen when the transaction is committed, or never. Offsets grow along a partition, and some may hold no
+//! record (Kafka's transaction markers).
 
 pub mod embedded;
 
@@ -69,6 +70,10 @@ pub enum LogError {
     /// Another process owns this log or this lane now.
     #[error("fenced: {0}")]
     Fenced(String),
+    /// What waiting does not change: a topic is missing or not as it must be, an ACL or the credentials deny.
+    #[error("the log refuses: {0}")]
+    Refused(String),
+    /// Anything that may pass: no broker answers, a disk is full.
     #[error("log: {0}")]
     Io(String),
 }
@@ -84,10 +89,14 @@ pub enum CommitError {
     Unknown(String),
     #[error("fenced: {0}")]
     Fenced(String),
+    /// As `LogError::Refused`; nothing of it is visible.
+    #[error("the log refuses: {0}")]
+    Refused(String),
 }
 
 /// A log. The id of each topic is given when the topic is created and tells a recreated topic from the old one.
 pub trait Log: Send + Sync {
+    /// Of every topic, as configured; asks nobody.
     fn partitions(&self, topic: Topic) -> i32;
     fn topic_id(&self, topic: Topic) -> Result<String, LogError>;
     /// Appends in order; durable (synced, or acks=all) when it returns `Ok`. On an error any prefix may be there.
@@ -99,24 +108,20 @@ pub trait Log: Send + Sync {
     fn lane(&self, id: &str) -> Result<Box<dyn Lane>, LogError>;
     /// What lane `id` has committed for `at`, without opening it.
     fn committed(&self, id: &str, at: TopicPartition) -> Result<Option<Committed>, LogError>;
-    /// Blocks until a record is appended to any of `to`, at most for `wait`. What was appended between the caller's last
-    /// read and this call does not wake it: who reads in a loop wants `wait_past`.
-    fn wait(&self, to: &[TopicPartition], wait: Duration);
-    /// Blocks until any partition holds a record at or after the position given for it, at most for `wait`: a reader at
-    /// that position would then return something. At once when one does already.
-    fn wait_past(&self, positions: &[(TopicPartition, i64)], wait: Duration) {
-        let past = |(at, position): &(TopicPartition, i64)| self.bounds(*at).is_ok_and(|bounds| bounds.end > *position);
-        if !positions.iter().any(past) {
-            self.wait(&positions.iter().map(|(at, _)| *at).collect::<Vec<_>>(), wait);
-        }
-    }
+    /// Blocks until any partition may hold a record at or after the position given for it, at most for `wait`. At once
+    /// when one does already.
+    fn wait_past(&self, positions: &[(TopicPartition, i64)], wait: Duration);
 }
 
 /// Reads one partition forwards.
 pub trait Reader: Send {
-    /// Up to about `bytes_max` of records (at least one if there is one); empty at the end, without waiting. Fails with
-    /// `OffsetOutOfRange` when retention has passed the reader, with `Io` when a record is missing or damaged.
+    /// What is at hand, without waiting: up to about `bytes_max` of records, at least one if there is one. Empty says
+    /// "nothing now", not "nothing more": records may be on their way from a broker. Fails with `OffsetOutOfRange` when
+    /// retention has passed the reader, with `Io` when a record is missing or damaged.
     fn read(&mut self, bytes_max: usize, records_max: usize) -> Result<Vec<Record>, LogError>;
+    /// The next records below `end` (an offset within the log's bounds), waited for; empty when none is left below it.
+    /// Bounded as `read` is; fails with `Io` when the log does not give them within `limit::LOG_ANSWER_MS`.
+    fn read_to(&mut self, end: i64, bytes_max: usize, records_max: usize) -> Result<Vec<Record>, LogError>;
     /// The offset that the next record will have, or more.
     fn position(&self) -> i64;
 }

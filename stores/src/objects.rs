@@ -3,6 +3,7 @@
 pub mod folder;
 
 use forebay_schemas::limit;
+use std::ops::Range;
 use std::path::Path;
 
 /// What is put: a file as it lies, or bytes.
@@ -34,6 +35,10 @@ pub enum ObjectsError {
     NotFound(String),
     #[error("object name {0:?} is not allowed")]
     BadName(String),
+    /// What waiting does not change: no such bucket, credentials that are wrong or may not do this.
+    #[error("the object store refuses: {0}")]
+    Refused(String),
+    /// Anything that may pass.
     #[error("objects: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -43,8 +48,15 @@ pub enum ObjectsError {
 pub trait Objects: Send + Sync {
     fn put_if_absent(&self, name: &str, content: Content<'_>) -> Result<Put, ObjectsError>;
     fn get(&self, name: &str) -> Result<Vec<u8>, ObjectsError>;
+    /// The bytes `range` of an object; fewer when the object ends before, none when it ends before `range` begins.
+    fn get_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, ObjectsError>;
+    /// How many bytes the object has.
+    fn size(&self, name: &str) -> Result<u64, ObjectsError>;
     /// Objects whose name begins with `prefix`, in name order, from after `start_after`; at most `max`.
     fn list(&self, prefix: &str, start_after: Option<&str>, max: usize) -> Result<Vec<ObjectInfo>, ObjectsError>;
+    /// Removes an object; none of that name is no error. Raw objects are never removed this way (law R1): this is for
+    /// what others name, like a table's files.
+    fn delete(&self, name: &str) -> Result<(), ObjectsError>;
 }
 
 /// The same names are allowed in every form, so that a folder can be moved to a bucket and back.

@@ -132,11 +132,6 @@ impl Log for EmbeddedLog {
         lane::committed(&self.shared, id, at)
     }
 
-    fn wait(&self, to: &[TopicPartition], wait: Duration) {
-        let ends: Vec<_> = to.iter().filter_map(|at| Some((*at, self.bounds(*at).ok()?.end))).collect();
-        self.shared.wait_past(&ends, wait);
-    }
-
     fn wait_past(&self, positions: &[(TopicPartition, i64)], wait: Duration) {
         self.shared.wait_past(positions, wait);
     }

@@ -10,7 +10,8 @@ use crate::durable::{make_dir, make_dirs, parent_of, sync_dir};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +35,16 @@ impl Folder {
 
     fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
+    }
+
+    fn open(&self, name: &str) -> Result<File, ObjectsError> {
+        check_name(name)?;
+        let missing = || ObjectsError::NotFound(name.to_owned());
+        match File::open(self.path(name)) {
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Err(missing()),
+            Ok(file) if file.metadata()?.is_dir() => Err(missing()),
+            opened => Ok(opened?),
+        }
     }
 
     /// Makes `dir` and its parents, and syncs each entry on the way: a directory may be there from a process that died
@@ -89,12 +100,30 @@ impl Objects for Folder {
     }
 
     fn get(&self, name: &str) -> Result<Vec<u8>, ObjectsError> {
+        let mut bytes = Vec::new();
+        self.open(name)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn get_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, ObjectsError> {
+        let mut file = self.open(name)?;
+        file.seek(SeekFrom::Start(range.start))?;
+        let mut bytes = Vec::new();
+        file.take(range.end.saturating_sub(range.start)).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn size(&self, name: &str) -> Result<u64, ObjectsError> {
+        Ok(self.open(name)?.metadata()?.len())
+    }
+
+    fn delete(&self, name: &str) -> Result<(), ObjectsError> {
         check_name(name)?;
-        match fs::read(self.path(name)) {
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory) => {
-                Err(ObjectsError::NotFound(name.to_owned()))
-            }
-            read => Ok(read?),
+        let path = self.path(name);
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(sync_dir(parent_of(&path))?),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory) => Ok(()),
+            Err(e) => Err(e.into()),
         }
     }
 

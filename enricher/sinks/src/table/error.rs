@@ -37,7 +37,7 @@ impl SinkError {
     pub fn is_final(&self) -> bool {
         match self {
             SinkError::Refused(_) | SinkError::Decode { .. } | SinkError::Metrics(_) | SinkError::Gone | SinkError::Ended => true,
-            SinkError::Log(LogError::OffsetOutOfRange { .. } | LogError::Fenced(_)) => true,
+            SinkError::Log(LogError::OffsetOutOfRange { .. } | LogError::Fenced(_) | LogError::Refused(_)) => true,
             SinkError::Log(LogError::TooLarge { .. } | LogError::Io(_)) => false,
             SinkError::Catalogue(_) | SinkError::Iceberg(_) | SinkError::Parquet(_) | SinkError::Arrow(_) => false,
             SinkError::Io { .. } | SinkError::Crowded { .. } => false,

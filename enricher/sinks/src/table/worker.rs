@@ -145,7 +145,7 @@ impl Worker {
         self.tell_lag(false)?;
         if read == 0 {
             let wait = if self.batch.is_empty() { NAP } else { NAP.min(self.due_in()) };
-            self.log.wait(&self.places(), wait);
+            self.log.wait_past(&self.positions(), wait);
         }
         Ok(())
     }
@@ -350,8 +350,9 @@ impl Worker {
         Ok(())
     }
 
-    fn places(&self) -> Vec<TopicPartition> {
-        self.readers.keys().map(|&partition| TopicPartition { topic: Topic::Trusted, partition }).collect()
+    fn positions(&self) -> Vec<(TopicPartition, i64)> {
+        let at = |partition: i32| TopicPartition { topic: Topic::Trusted, partition };
+        self.readers.iter().map(|(&partition, reader)| (at(partition), reader.position())).collect()
     }
 
     async fn rest(&self, time: Duration) {

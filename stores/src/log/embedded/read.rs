@@ -87,6 +87,11 @@ impl Reader for EmbeddedReader {
         Ok(records)
     }
 
+    fn read_to(&mut self, end: i64, bytes_max: usize, records_max: usize) -> Result<Vec<Record>, LogError> {
+        let left = usize::try_from(end.saturating_sub(self.position)).unwrap_or(0);
+        self.read(bytes_max, records_max.min(left))
+    }
+
     fn position(&self) -> i64 {
         self.position
     }

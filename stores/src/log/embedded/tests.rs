@@ -354,7 +354,7 @@ fn fill_and_free(dir: &Path) {
     let mut lane = loop {
         match log.lane("job/0") {
             Ok(lane) => break lane,
-            Err(LogError::Io(_)) => log.wait(&[HARVESTED], Duration::from_millis(50)),
+            Err(LogError::Io(_)) => log.wait_past(&[(HARVESTED, i64::MAX)], Duration::from_millis(50)),
             Err(other) => panic!("{other}"),
         }
     };

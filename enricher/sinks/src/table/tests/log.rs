@@ -77,7 +77,7 @@ impl Log for FakeLog {
     fn committed(&self, _: &str, _: TopicPartition) -> Result<Option<Committed>, LogError> {
         unreachable!("a sink keeps its offsets elsewhere")
     }
-    fn wait(&self, _: &[TopicPartition], wait: Duration) {
+    fn wait_past(&self, _: &[(TopicPartition, i64)], wait: Duration) {
         std::thread::sleep(wait.min(Duration::from_millis(5)));
     }
 }
@@ -110,6 +110,10 @@ impl Reader for FakeReader {
             self.next += 1;
         }
         Ok(records)
+    }
+    fn read_to(&mut self, end: i64, bytes_max: usize, records_max: usize) -> Result<Vec<Record>, LogError> {
+        let left = usize::try_from(end.saturating_sub(self.next)).unwrap_or(0);
+        self.read(bytes_max, records_max.min(left))
     }
     fn position(&self) -> i64 {
         self.next
