@@ -83,3 +83,11 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #[test]
+    fn plain_text_ends_at_the_first_special_byte(bytes in proptest::collection::vec(proptest::sample::select(b"\x00\x1f \x21\x22\x23\x5b\x5c\x5d\x7f\x80\xa2\xdc\xffa".to_vec()), 0..40)) {
+        let special = |b: &u8| *b == b'"' || *b == b'\\' || *b < 0x20;
+        prop_assert_eq!(plain_length(&bytes), bytes.iter().position(special).unwrap_or(bytes.len()));
+    }
+}
