@@ -51,6 +51,11 @@ pub const PUBLISH_BYTES: usize = 4 << 20;
 pub const SPOOL_BLOCK_BYTES: usize = 4 << 20;
 /// A message of any topic (design §4.3).
 pub const MESSAGE_BYTES: usize = 8 << 20;
+/// Partitions of a topic, and of one of the embedded log, whose column families need memory.
+pub const PARTITIONS: i32 = 1_024;
+pub const LOG_PARTITIONS: i32 = 64;
+/// A topic's name on Kafka.
+pub const TOPIC_NAME_BYTES: usize = 249;
 /// How long a log may take to answer a question or to give records that it holds.
 pub const LOG_ANSWER_MS: u64 = 10_000;
 /// A delta record's operations, before it is split.

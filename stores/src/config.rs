@@ -2,26 +2,33 @@
 //!
 //! Owns: names, defaults and checks of the two sections. Does not own: the data folder, below which both lie by default.
 
+mod secret;
+mod kafka;
 mod log;
 mod objects;
 
+pub use kafka::{ClientProperties, RegistryConfig, SaslConfig, SaslMechanism, TlsConfig};
 pub use log::{LogConfig, LogKind, TopicConfig, TopicsConfig};
 pub use objects::{ObjectsConfig, ObjectsKind};
+pub use secret::Secret;
 
 use serde::{Deserialize, Deserializer};
 
-/// `planned` kinds have a message of their own: they are documented, so people will try them.
-fn kind<'de, D: Deserializer<'de>, K: Copy>(deserializer: D, known: &[(&str, K)], planned: &[&str]) -> Result<K, D::Error> {
+/// A setting that is wrong by itself or beside others, by its whole key.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{key}: {what}")]
+pub struct ConfigError {
+    pub key: &'static str,
+    pub what: String,
+}
+
+fn kind<'de, D: Deserializer<'de>, K: Copy>(deserializer: D, known: &[(&str, K)]) -> Result<K, D::Error> {
     let text = String::deserialize(deserializer)?;
     if let Some((_, kind)) = known.iter().find(|(name, _)| *name == text) {
         return Ok(*kind);
     }
     let names = known.iter().map(|(name, _)| format!("{name:?}")).collect::<Vec<_>>().join(" or ");
-    Err(serde::de::Error::custom(if planned.contains(&text.as_str()) {
-        format!("kind = {text:?} is not in this version yet: use {names}")
-    } else {
-        format!("unknown kind {text:?}: use {names}")
-    }))
+    Err(serde::de::Error::custom(format!("unknown kind {text:?}: use {names}")))
 }
 
 #[cfg(test)]
@@ -55,11 +62,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         for (text, said) in [
-            ("[log]\nkind = \"kafka\"", "kind = \"kafka\" is not in this version yet: use \"embedded\""),
-            ("[log]\nkind = \"paper\"", "unknown kind \"paper\": use \"embedded\""),
-            ("[objects]\nkind = \"s3\"", "kind = \"s3\" is not in this version yet: use \"folder\""),
-            ("[log]\npartitions = 0", "partitions must be 1 to 64"),
-            ("[log]\npartition = 4", "unknown field `partition`, expected one of `kind`, `dir`, `partitions`, `topics`"),
+            ("[log]\nkind = \"paper\"", "unknown kind \"paper\": use \"embedded\" or \"kafka\""),
+            ("[objects]\nkind = \"paper\"", "unknown kind \"paper\": use \"folder\""),
+            ("[log]\npartitions = 0", "partitions must be 1 to 1024"),
+            ("[log]\npartition = 4", "unknown field `partition`, expected one of `kind`, `dir`, `partitions`, `topics`, `brokers`"),
             ("[log]\ntopics.late.retention = \"1d\"", "unknown field `late`"),
             ("[log]\ntopics.bad.retention = \"soon\"", "expected a quantity like \"60s\""),
         ] {

@@ -5,6 +5,7 @@
 //! record (Kafka's transaction markers).
 
 pub mod embedded;
+pub mod kafka;
 
 use bytes::Bytes;
 use forebay_schemas::time::Micros;

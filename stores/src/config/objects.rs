@@ -32,6 +32,6 @@ impl ObjectsConfig {
 
 impl<'de> Deserialize<'de> for ObjectsKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ObjectsKind, D::Error> {
-        super::kind(deserializer, &[("folder", ObjectsKind::Folder)], &["s3"])
+        super::kind(deserializer, &[("folder", ObjectsKind::Folder)])
     }
 }
