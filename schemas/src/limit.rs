@@ -91,6 +91,15 @@ pub const CLOCK_AHEAD_MS: i64 = 300_000;
 /// An object's name, as S3 bounds it, and one part of it, as file systems do.
 pub const OBJECT_NAME_BYTES: usize = 1_024;
 pub const OBJECT_PART_BYTES: usize = 255;
+/// How long an object store may take to be connected, and to answer, beside the time that an object's bytes need.
+pub const OBJECT_CONNECT_MS: u64 = 3_000;
+pub const OBJECT_ANSWER_MS: u64 = 15_000;
+/// A transfer that is slower is given up and tried again.
+pub const OBJECT_BYTES_PER_S: u64 = 512 << 10;
+/// How long a question to an object store is asked again before its caller hears of it, and the waits between.
+pub const OBJECT_PATIENCE_MS: u64 = 10_000;
+pub const OBJECT_BACKOFF_MS_MIN: u64 = 50;
+pub const OBJECT_BACKOFF_MS_MAX: u64 = 2_000;
 /// A lane's id and the metadata of an offset it commits (Kafka's `offset.metadata.max.bytes`).
 pub const LANE_ID_BYTES: usize = 249;
 pub const LANE_METADATA_BYTES: usize = 4_096;

@@ -1,6 +1,7 @@
 //! The object store: immutable objects under names that nobody else can take.
 
 pub mod folder;
+pub mod s3;
 
 use forebay_schemas::limit;
 use std::ops::Range;
@@ -60,7 +61,7 @@ pub trait Objects: Send + Sync {
 }
 
 /// The same names are allowed in every form, so that a folder can be moved to a bucket and back.
-fn check_name(name: &str) -> Result<(), ObjectsError> {
+pub(crate) fn check_name(name: &str) -> Result<(), ObjectsError> {
     let part = |part: &str| {
         !part.is_empty() && part != "." && part != ".." && !part.starts_with(folder::TEMP_PREFIX) && part.len() <= limit::OBJECT_PART_BYTES
     };

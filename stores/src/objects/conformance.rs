@@ -10,6 +10,8 @@ use std::sync::Barrier;
 pub(super) fn suite(open: &dyn Fn() -> Box<dyn Objects>) {
     a_name_is_taken_once(&*open());
     names_are_checked(&*open());
+    an_object_is_read_in_parts(&*open());
+    an_object_is_deleted(&*open());
     one_of_many_writers_wins(&*open());
     listing_is_paged_in_name_order(open);
 }
@@ -49,6 +51,9 @@ fn names_are_checked(objects: &dyn Objects) {
     for name in bad {
         assert!(matches!(objects.put_if_absent(name, Content::Bytes(b"x")), Err(ObjectsError::BadName(_))), "{name:?}");
         assert!(matches!(objects.get(name), Err(ObjectsError::BadName(_))), "{name:?}");
+        assert!(matches!(objects.get_range(name, 0..1), Err(ObjectsError::BadName(_))), "{name:?}");
+        assert!(matches!(objects.size(name), Err(ObjectsError::BadName(_))), "{name:?}");
+        assert!(matches!(objects.delete(name), Err(ObjectsError::BadName(_))), "{name:?}");
     }
     assert_eq!(objects.list("", None, 10).unwrap(), [], "nothing came of it");
     for name in [".hidden", "a b/ü=ö", &part[1..]] {
@@ -56,8 +61,47 @@ fn names_are_checked(objects: &dyn Objects) {
     }
 }
 
+fn an_object_is_read_in_parts(objects: &dyn Objects) {
+    let long: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
+    objects.put_if_absent("a/long", Content::Bytes(&long)).unwrap();
+    objects.put_if_absent("empty", Content::Bytes(b"")).unwrap();
+    assert_eq!((objects.size("a/long").unwrap(), objects.size("empty").unwrap()), (100_000, 0));
+    for (range, expected) in [
+        (0..1, 0..1),
+        (0..100_000, 0..100_000),
+        (70_000..70_010, 70_000..70_010),
+        (99_999..100_000, 99_999..100_000),
+        (99_990..200_000, 99_990..100_000),
+        (0..u64::MAX, 0..100_000),
+        (100_000..100_001, 0..0),
+        (200_000..300_000, 0..0),
+        (50..50, 0..0),
+        (0..0, 0..0),
+    ] {
+        assert_eq!(objects.get_range("a/long", range.clone()).unwrap(), long[expected], "{range:?}");
+    }
+    assert_eq!(objects.get_range("empty", 0..10).unwrap(), b"");
+    for range in [0..10, 5..5] {
+        assert!(matches!(objects.get_range("gone", range), Err(ObjectsError::NotFound(_))));
+    }
+    assert!(matches!(objects.size("gone"), Err(ObjectsError::NotFound(_))));
+    assert!(matches!(objects.size("a"), Err(ObjectsError::NotFound(_))), "a prefix is no object");
+}
+
+fn an_object_is_deleted(objects: &dyn Objects) {
+    for name in ["a/b/c", "a/b/d"] {
+        objects.put_if_absent(name, Content::Bytes(b"x")).unwrap();
+    }
+    for name in ["a/b/c", "a/b/c", "gone", "a/gone/x", "a/b"] {
+        objects.delete(name).unwrap();
+    }
+    assert!(matches!(objects.get("a/b/c"), Err(ObjectsError::NotFound(_))));
+    assert_eq!(objects.list("", None, 10).unwrap(), [ObjectInfo { name: "a/b/d".into(), bytes: 1 }]);
+    assert_eq!(objects.put_if_absent("a/b/c", Content::Bytes(b"other")).unwrap(), Put::Created, "the name is free again");
+}
+
 fn one_of_many_writers_wins(objects: &dyn Objects) {
-    let writers = 8;
+    let writers = 32;
     let barrier = Barrier::new(writers);
     let put = |nth: usize| {
         barrier.wait();
