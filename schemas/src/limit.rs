@@ -136,6 +136,18 @@ pub const SINK_SMALL_FILE_BYTES: u64 = 4 << 20;
 pub const SINK_REWRITE_BYTES: u64 = 64 << 20;
 /// Commits of a batch that are tried one after another when others commit to the same table.
 pub const SINK_COMMIT_ATTEMPTS: usize = 8;
+/// Names that a search for the table's orphans asks of the object store at a time.
+pub const SINK_LIST_OBJECTS: usize = 1_000;
+/// What is read of a data file at least when a part of it is wanted.
+pub const SINK_READ_AHEAD_BYTES: u64 = 256 << 10;
+/// How long the table's catalogue is waited for.
+pub const CATALOGUE_ANSWER_MS: u64 = 30_000;
+/// A REST catalogue's answer: the metadata of a table.
+pub const CATALOGUE_ANSWER_BYTES: usize = 64 << 20;
+/// What is repeated of a REST catalogue's reason.
+pub const CATALOGUE_REASON_CHARS: usize = 300;
+/// How long a token is good whose giver does not say.
+pub const CATALOGUE_TOKEN_S: u64 = 3_600;
 /// Memtables and block cache of the embedded log (defaults of its options).
 pub const LOG_MEMTABLE_BYTES: usize = 48 << 20;
 pub const LOG_CACHE_BYTES: usize = 16 << 20;

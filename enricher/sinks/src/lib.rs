@@ -11,4 +11,5 @@ pub mod table;
 pub use table::config::Config;
 pub use table::error::SinkError;
 pub use table::lookup::{Lookup, Snapshot, lookup};
+pub use table::place::{CatalogueAt, Warehouse};
 pub use table::sink::TableSink;

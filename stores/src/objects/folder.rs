@@ -6,7 +6,7 @@
 //! a put that answered `Created` or `Same` survives a power cut; a failed put leaves nothing behind.
 
 use super::{Content, ObjectInfo, Objects, ObjectsError, Put, check_name};
-use crate::durable::{make_dir, make_dirs, parent_of, sync_dir};
+use crate::durable::{Access, make_dir, make_dirs, parent_of, sync_dir};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -17,20 +17,27 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Begins the names of unfinished puts. No object may be called so.
-pub(super) const TEMP_PREFIX: &str = ".tmp-";
+pub const TEMP_PREFIX: &str = ".tmp-";
 /// Directories remembered as durable; past it they are learned anew.
 const DURABLE_DIRS_MAX: usize = 1_024;
 
 /// Objects are files below `root`, under their names. Nothing is created before the first put.
 pub struct Folder {
     root: PathBuf,
+    access: Access,
     /// Directories whose entries up to the root this process has synced.
     durable: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Folder {
+    /// Files for the owner alone.
     pub fn new(root: impl Into<PathBuf>) -> Folder {
-        Folder { root: root.into(), durable: Mutex::new(BTreeSet::new()) }
+        Folder { root: root.into(), access: Access::Owner, durable: Mutex::new(BTreeSet::new()) }
+    }
+
+    /// Files for whom the process's umask lets in: other users' programs read them where they lie.
+    pub fn shared(root: impl Into<PathBuf>) -> Folder {
+        Folder { access: Access::Umask, ..Folder::new(root) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -54,10 +61,10 @@ impl Folder {
             return Ok(());
         }
         if dir == self.root {
-            make_dirs(dir)?;
+            make_dirs(dir, self.access)?;
         } else {
             self.durable_dir(parent_of(dir))?;
-            make_dir(dir)?;
+            make_dir(dir, self.access)?;
         }
         sync_dir(parent_of(dir))?;
         let mut durable = self.durable.lock();
@@ -88,7 +95,7 @@ impl Objects for Folder {
             return self.taken(&path, dir, content);
         }
         self.durable_dir(dir)?;
-        let temp = Temp::write(dir, content)?;
+        let temp = Temp::write(dir, content, self.access)?;
         match fs::hard_link(&temp.path, &path) {
             Ok(()) => {
                 sync_dir(dir)?;
@@ -141,12 +148,12 @@ struct Temp {
 
 impl Temp {
     /// Copies `content` to a new file in `dir` and syncs it.
-    fn write(dir: &Path, content: Content<'_>) -> io::Result<Temp> {
+    fn write(dir: &Path, content: Content<'_>, access: Access) -> io::Result<Temp> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let (mut file, temp) = loop {
             let nth = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = dir.join(format!("{TEMP_PREFIX}{}-{nth}", std::process::id()));
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            match OpenOptions::new().write(true).create_new(true).mode(access.file()).open(&path) {
                 Ok(file) => break (file, Temp { path }),
                 // Left by a process that had this number before and was killed.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}

@@ -1,13 +1,14 @@
 //! What will be one commit: rows on their way into files, and the offsets before and after them.
 //!
 //! Owns: the bounds on memory (rows are encoded every `SINK_ROWS_BYTES`) and on open files (one a day). Does not own:
-//! reading (`sink`), committing (`commit`). Invariant: `to` is what `from` becomes when exactly the rows pushed are
+//! reading (`worker`), committing (`commit`). Invariant: `to` is what `from` becomes when exactly the rows pushed are
 //! added; a batch dropped before `finish` leaves no file.
 
 use super::error::SinkError;
 use super::file::{FileWriter, Format, day_of};
 use super::offsets::Offsets;
 use super::rows::Rows;
+use super::warehouse::Warehouse;
 use forebay_schemas::limit;
 use forebay_schemas::wire::trusted::Trusted;
 use iceberg::spec::DataFile;
@@ -33,7 +34,7 @@ struct Day {
     file: Option<FileWriter>,
 }
 
-/// A batch in closed, synced files.
+/// A batch in closed, durable files.
 pub(super) struct Written {
     pub from: Option<Offsets>,
     pub to: Offsets,
@@ -88,15 +89,22 @@ impl Batch {
         self.to.next.insert(partition, next);
     }
 
-    pub(super) fn finish(mut self) -> Result<Written, SinkError> {
-        let mut files = Files(Vec::new());
+    /// Puts the files. On an error some may be there, which no table names.
+    pub(super) fn finish(mut self, warehouse: &Warehouse) -> Result<Written, SinkError> {
+        let mut files = Vec::new();
         for (day, mut rows) in std::mem::take(&mut self.days) {
             rows.encode(&self.format, day)?;
             if let Some(file) = rows.file.take() {
-                files.0.push(file.close()?);
+                match file.close(warehouse) {
+                    Ok(file) => files.push(file),
+                    Err(error) => {
+                        remove_files(warehouse, &files);
+                        return Err(error);
+                    }
+                }
             }
         }
-        Ok(Written { from: self.from, to: self.to, files: files.keep(), rows: self.rows })
+        Ok(Written { from: self.from, to: self.to, files, rows: self.rows })
     }
 }
 
@@ -114,22 +122,6 @@ impl Day {
     }
 }
 
-/// Closed files that go again unless they are kept.
-struct Files(Vec<DataFile>);
-
-impl Files {
-    fn keep(mut self) -> Vec<DataFile> {
-        std::mem::take(&mut self.0)
-    }
-}
-impl Drop for Files {
-    fn drop(&mut self) {
-        remove_files(&self.0);
-    }
-}
-
-pub(super) fn remove_files(files: &[DataFile]) {
-    for file in files {
-        super::disk::remove(&super::disk::path_of(file.file_path()));
-    }
+pub(super) fn remove_files(warehouse: &Warehouse, files: &[DataFile]) {
+    warehouse.remove_all(files.iter().map(DataFile::file_path));
 }

@@ -1,186 +1,163 @@
-//! The catalogue: one row of a SQLite file that names the table's current metadata file.
+//! The catalogue: who knows the table's current metadata.
 //!
-//! Owns: the two tables of PyIceberg's `SqlCatalog` (same columns), reading and swapping the metadata location.
-//! Does not own: what the metadata says. Invariant: `swap` replaces exactly the location that it is given, or
-//! nothing; its own statements instead of the crate's SQL catalogue, which drops the error of a failed COMMIT.
+//! Owns: the three kinds of it behind one face, and a bound on how long each is waited for. Does not own: what the
+//! metadata says (`stored`), what is done about a lost or unknown outcome (`commit`). Invariant: `commit` replaces
+//! exactly the state of the table that it is given, or nothing.
 
-use super::disk;
-use super::error::{Refusal, SinkError};
-use super::{CATALOGUE, NAMESPACE, TABLE};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
-use std::path::{Path, PathBuf};
+mod rest;
+mod sql;
+
+use super::config::Config;
+use super::disk::at;
+use super::error::SinkError;
+use super::place::CatalogueAt;
+use super::stored::Stored;
+use super::warehouse::Warehouse;
+use forebay_schemas::limit;
+use iceberg::TableUpdate;
+use iceberg::spec::{TableMetadata, TableMetadataBuildResult};
+use rest::Rest;
+use sql::Sql;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a statement waits for another process that holds the file's lock.
-const BUSY: Duration = Duration::from_secs(10);
-
-const TABLES: &str = "CREATE TABLE IF NOT EXISTS iceberg_tables (
-    catalog_name VARCHAR(255) NOT NULL,
-    table_namespace VARCHAR(255) NOT NULL,
-    table_name VARCHAR(255) NOT NULL,
-    metadata_location VARCHAR(1000),
-    previous_metadata_location VARCHAR(1000),
-    iceberg_type VARCHAR(5),
-    PRIMARY KEY (catalog_name, table_namespace, table_name))";
-const NAMESPACES: &str = "CREATE TABLE IF NOT EXISTS iceberg_namespace_properties (
-    catalog_name VARCHAR(255) NOT NULL,
-    namespace VARCHAR(255) NOT NULL,
-    property_key VARCHAR(255) NOT NULL,
-    property_value VARCHAR(1000) NOT NULL,
-    PRIMARY KEY (catalog_name, namespace, property_key))";
-
 pub(super) struct Catalogue {
-    path: PathBuf,
-    options: SqliteConnectOptions,
-    /// `None` after an error: the next statement opens the file anew, so that nothing of the old one is in flight.
-    connection: Option<SqliteConnection>,
+    /// What the kinds wait on. Nothing of them runs between two calls.
+    runtime: tokio::runtime::Runtime,
+    kind: Kind,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Sql(Sql),
+    Rest(Rest),
+}
+
+/// The table as a commit would leave it.
+#[derive(Clone, Debug)]
+pub(super) struct Next {
+    pub metadata: Arc<TableMetadata>,
+    /// The same as steps from the state before.
+    changes: Vec<TableUpdate>,
+    /// Metadata files that the next one no longer tells of.
+    old_files: Vec<String>,
+}
+
+impl From<TableMetadataBuildResult> for Next {
+    fn from(built: TableMetadataBuildResult) -> Next {
+        let old_files = built.expired_metadata_logs.into_iter().map(|log| log.metadata_file).collect();
+        Next { metadata: Arc::new(built.metadata), changes: built.changes, old_files }
+    }
+}
+
+#[derive(Debug)]
 pub(super) enum Swap {
-    Done,
-    /// The location was another one: somebody else committed.
+    Done(Stored),
+    /// The table was another one: somebody else committed. Nothing of ours is in it.
     Lost,
+    /// It may have happened, or may happen yet: load the table and look.
+    Unknown(SinkError),
 }
 
 impl Catalogue {
-    /// Opens the file of a sink, made if it is missing.
-    pub(super) async fn open(path: &Path) -> Result<Catalogue, SinkError> {
-        disk::create_dirs(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(true)
-            .busy_timeout(BUSY)
-            // One file alone, synced at each commit: it can be copied, and PyIceberg opens it as it is.
-            .journal_mode(SqliteJournalMode::Delete)
-            .synchronous(SqliteSynchronous::Full)
-            .disable_statement_logging();
-        let mut catalogue = Catalogue { path: path.to_owned(), options, connection: None };
-        match catalogue.prepare().await {
-            Err(SinkError::Catalogue(error)) if is_no_database(&error) => {
-                Err(Refusal::NoCatalogue { path: path.display().to_string() }.into())
+    /// Opens it for a sink, made if it is missing.
+    pub(super) fn open(config: &Config) -> Result<Catalogue, SinkError> {
+        let mut catalogue = Catalogue::of(config)?;
+        if let Kind::Sql(sql) = &mut catalogue.kind {
+            catalogue.runtime.block_on(bounded(sql.prepare()))?;
+        }
+        Ok(catalogue)
+    }
+
+    /// Opens it to look something up. `None`: there is none.
+    pub(super) fn look(config: &Config) -> Result<Option<Catalogue>, SinkError> {
+        let missing = config.catalogue.file().is_some_and(|path| !path.is_file());
+        if missing { Ok(None) } else { Catalogue::of(config).map(Some) }
+    }
+
+    fn of(config: &Config) -> Result<Catalogue, SinkError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let kind = match &config.catalogue {
+            CatalogueAt::File(path) => Kind::Sql(Sql::sqlite(path)),
+            CatalogueAt::Postgres(url) => Kind::Sql(Sql::postgres(url, config.catalogue_password_file.as_deref())?),
+            CatalogueAt::Rest(url) => Kind::Rest(Rest::new(url, config)?),
+        };
+        Ok(Catalogue { runtime: at(Path::new("catalogue"), runtime)?, kind })
+    }
+
+    /// The table as it is now; `None`: no such table.
+    pub(super) fn load(&mut self, warehouse: &Warehouse) -> Result<Option<Stored>, SinkError> {
+        match &mut self.kind {
+            Kind::Sql(sql) => {
+                let location = self.runtime.block_on(bounded(sql.location()))?;
+                location.map(|location| Stored::load(warehouse, location)).transpose()
             }
-            other => other.map(|()| catalogue),
+            Kind::Rest(rest) => self.runtime.block_on(bounded(rest.load())),
         }
     }
 
-    async fn prepare(&mut self) -> Result<(), SinkError> {
-        let connection = self.connection().await?;
-        sqlx::query(TABLES).execute(&mut *connection).await?;
-        sqlx::query(NAMESPACES).execute(&mut *connection).await?;
-        Ok(())
+    /// As `load`, also when the whole folder was moved after its writer stopped.
+    pub(super) fn load_moved(&mut self, warehouse: &Warehouse) -> Result<Option<Stored>, SinkError> {
+        let Kind::Sql(sql) = &mut self.kind else { return self.load(warehouse) };
+        let location = self.runtime.block_on(bounded(sql.location()))?;
+        location.map(|location| Stored::load(warehouse, warehouse.moved(location))).transpose()
     }
 
-    /// Opens an existing file to look something up. `None`: there is no such file.
-    pub(super) fn look(path: &Path) -> Option<Catalogue> {
-        // Not read-only: what a killed process left half written must be rolled back before it can be read.
-        let options = SqliteConnectOptions::new().filename(path).busy_timeout(BUSY).disable_statement_logging();
-        path.is_file().then(|| Catalogue { path: path.to_owned(), options, connection: None })
-    }
-
-    /// The current metadata file; `None`: no such table.
-    pub(super) async fn location(&mut self) -> Result<Option<String>, SinkError> {
-        let sql = "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?";
-        let connection = self.connection().await?;
-        let row: Result<Option<(Option<String>,)>, _> =
-            sqlx::query_as(sql).bind(CATALOGUE).bind(NAMESPACE).bind(TABLE).fetch_optional(connection).await;
-        Ok(self.checked(row)?.and_then(|(location,)| location))
-    }
-
-    /// Names a new table. `Lost`: somebody else named one meanwhile.
-    pub(super) async fn register(&mut self, location: &str) -> Result<Swap, SinkError> {
-        let connection = self.connection().await?;
-        let result = async {
-            let mut transaction = connection.begin().await?;
-            sqlx::query("INSERT OR IGNORE INTO iceberg_namespace_properties VALUES (?, ?, 'exists', 'true')")
-                .bind(CATALOGUE)
-                .bind(NAMESPACE)
-                .execute(&mut *transaction)
-                .await?;
-            let done = sqlx::query("INSERT OR IGNORE INTO iceberg_tables VALUES (?, ?, ?, ?, NULL, 'TABLE')")
-                .bind(CATALOGUE)
-                .bind(NAMESPACE)
-                .bind(TABLE)
-                .bind(location)
-                .execute(&mut *transaction)
-                .await?;
-            transaction.commit().await?;
-            Ok(if done.rows_affected() == 1 { Swap::Done } else { Swap::Lost })
-        }
-        .await;
-        self.checked(result)
-    }
-
-    /// Compare and set. An error says nothing about the outcome: read `location` then.
-    pub(super) async fn swap(&mut self, from: &str, to: &str) -> Result<Swap, SinkError> {
-        let sql = "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?
-                   WHERE catalog_name = ? AND table_namespace = ? AND table_name = ? AND metadata_location = ?";
-        let connection = self.connection().await?;
-        let result = async {
-            let mut transaction = connection.begin().await?;
-            let done = sqlx::query(sql)
-                .bind(to)
-                .bind(from)
-                .bind(CATALOGUE)
-                .bind(NAMESPACE)
-                .bind(TABLE)
-                .bind(from)
-                .execute(&mut *transaction)
-                .await?;
-            transaction.commit().await?;
-            Ok(if done.rows_affected() == 1 { Swap::Done } else { Swap::Lost })
-        }
-        .await;
-        self.checked(result)
-    }
-
-    pub(super) async fn close(mut self) {
-        if let Some(connection) = self.connection.take()
-            && let Err(error) = connection.close().await
-        {
-            tracing::warn!(%error, path = %self.path.display(), "catalogue did not close cleanly");
+    /// Names a new table. `None`: somebody else named one meanwhile.
+    pub(super) fn create(&mut self, warehouse: &Warehouse, metadata: TableMetadata) -> Result<Option<Stored>, SinkError> {
+        match &mut self.kind {
+            Kind::Sql(sql) => {
+                let first = Stored::put_first(warehouse, Arc::new(metadata))?;
+                if self.runtime.block_on(bounded(sql.register(&first.location)))? {
+                    return Ok(Some(first));
+                }
+                warehouse.remove(&first.location);
+                Ok(None)
+            }
+            Kind::Rest(rest) => self.runtime.block_on(bounded(rest.create(&metadata))),
         }
     }
 
-    async fn connection(&mut self) -> Result<&mut SqliteConnection, SinkError> {
-        if self.connection.is_none() {
-            self.connection = Some(self.options.connect().await?);
+    /// Compare and set. An error says that nothing has happened.
+    pub(super) fn commit(&mut self, warehouse: &Warehouse, base: &Stored, next: &Next) -> Result<Swap, SinkError> {
+        match &mut self.kind {
+            Kind::Sql(sql) => {
+                let table = base.put_next(warehouse, next.metadata.clone())?;
+                forebay_schemas::failpoint::pass("sink.before_commit");
+                match self.runtime.block_on(bounded(sql.swap(&base.location, &table.location))) {
+                    Ok(true) => {
+                        warehouse.remove_all(&next.old_files);
+                        Ok(Swap::Done(table))
+                    }
+                    Ok(false) => {
+                        warehouse.remove(&table.location);
+                        Ok(Swap::Lost)
+                    }
+                    Err(error) => Ok(Swap::Unknown(error)),
+                }
+            }
+            Kind::Rest(rest) => {
+                forebay_schemas::failpoint::pass("sink.before_commit");
+                let committed = bounded(async { Ok(rest.commit(base, &next.changes).await) });
+                self.runtime.block_on(committed).unwrap_or_else(|silent| Ok(Swap::Unknown(silent)))
+            }
         }
-        Ok(self.connection.as_mut().expect("opened above"))
     }
 
-    fn checked<T>(&mut self, result: Result<T, sqlx::Error>) -> Result<T, SinkError> {
-        if result.is_err() {
-            self.connection = None;
+    /// Whether the metadata files are written, and so removed, by us. A REST catalogue writes its own.
+    pub(super) fn is_by_files(&self) -> bool {
+        matches!(self.kind, Kind::Sql(_))
+    }
+
+    pub(super) fn close(self) {
+        if let Kind::Sql(sql) = self.kind {
+            self.runtime.block_on(sql.close());
         }
-        Ok(result?)
     }
 }
 
-/// SQLite's SQLITE_CORRUPT (11) and SQLITE_NOTADB (26).
-fn is_no_database(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    code.is_some_and(|code| matches!(&*code, "11" | "26"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn swaps_exactly_the_location_it_is_given() {
-        let folder = tempfile::tempdir().expect("folder");
-        let path = folder.path().join("sub dir/cat?a%20.sqlite");
-        assert!(Catalogue::look(&path).is_none());
-        let mut one = Catalogue::open(&path).await.expect("open");
-        assert_eq!(one.location().await.expect("read"), None);
-        let mut two = Catalogue::open(&path).await.expect("open");
-        assert_eq!(one.register("/a").await.expect("register"), Swap::Done);
-        assert_eq!(two.register("/b").await.expect("register"), Swap::Lost);
-        assert_eq!(two.swap("/a", "/c").await.expect("swap"), Swap::Done);
-        assert_eq!(one.swap("/a", "/d").await.expect("swap"), Swap::Lost);
-        one.close().await;
-        assert_eq!(Catalogue::look(&path).expect("there").location().await.expect("read"), Some("/c".into()));
-    }
+/// A catalogue that does not answer must not hold the sink for ever.
+async fn bounded<T>(work: impl Future<Output = Result<T, SinkError>>) -> Result<T, SinkError> {
+    let wait = Duration::from_millis(limit::CATALOGUE_ANSWER_MS);
+    tokio::time::timeout(wait, work).await.unwrap_or(Err(SinkError::CatalogueSilent { seconds: wait.as_secs() }))
 }

@@ -1,21 +1,23 @@
 //! A commit: files and offsets enter the table in one step, if the table says what the batch starts from.
 //!
-//! Owns: the new snapshot, the new metadata file, the swap in the catalogue, what to do when the swap is lost or its
-//! outcome unknown. Does not own: manifests (`manifests`), which snapshots go (`expire`).
-//! Invariants: rows and offsets are in the same metadata file; a lost swap is tried again only if the offsets still
-//! stand; a commit that did not happen leaves no file; one that may have happened removes none.
+//! Owns: the new snapshot, the next state of the table, what to do when the swap is lost or its outcome unknown. Does not
+//! own: manifests (`manifests`), which snapshots go (`expire`), the swap (`catalogue`).
+//! Invariants: rows and offsets are in the same metadata; a lost swap is tried again only if the offsets still stand; a
+//! commit that did not happen leaves no file; one that may have happened, or may happen yet, removes none.
 
 use super::batch::{Written, remove_files};
-use super::catalogue::{Catalogue, Swap};
-use super::disk::{self, path_of};
+use super::catalogue::{Catalogue, Next, Swap};
 use super::error::SinkError;
-use super::expire::{self, Expired, Keep};
+use super::expire::{self, Keep};
 use super::manifests::{Change, Writer};
 use super::offsets::{Offsets, PROPERTY};
-use super::stored::{self, Stored};
+use super::stored::Stored;
+use super::warehouse::{Warehouse, now};
 use forebay_schemas::{failpoint, limit, time::Micros};
 use iceberg::io::FileIO;
-use iceberg::spec::{DataFile, MAIN_BRANCH, ManifestFile, ManifestListWriter, Operation, Snapshot, SnapshotSummaryCollector, Summary};
+use iceberg::spec::{
+    DataFile, MAIN_BRANCH, ManifestFile, ManifestListWriter, Operation, Snapshot, SnapshotRef, SnapshotSummaryCollector, Summary,
+};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 use uuid::Uuid;
@@ -25,8 +27,8 @@ const ASK_AGAIN: [Duration; 4] = [Duration::ZERO, Duration::from_millis(200), Du
 
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The table has it. `expired` is to be cleaned up.
-    Committed { table: Stored, expired: Expired },
+    /// The table has it. What only the `expired` snapshots name is to be cleaned up.
+    Committed { table: Stored, expired: Vec<SnapshotRef> },
     /// The table's offsets are others by now: somebody else brought these rows. Nothing of the batch is in the table.
     Superseded { table: Stored },
 }
@@ -34,7 +36,7 @@ pub(super) enum Outcome {
 /// What a commit needs beside the batch.
 pub(super) struct Committer<'a> {
     pub catalogue: &'a mut Catalogue,
-    pub io: &'a FileIO,
+    pub warehouse: &'a Warehouse,
     pub keep: Keep,
     /// The table as it was last read.
     pub table: &'a Stored,
@@ -42,79 +44,80 @@ pub(super) struct Committer<'a> {
 
 impl Committer<'_> {
     /// Adds the batch's files and its offsets.
-    pub(super) async fn append(&mut self, written: &Written) -> Result<Outcome, SinkError> {
+    pub(super) fn append(&mut self, written: &Written) -> Result<Outcome, SinkError> {
         let change = Change { added: written.files.clone(), removed: HashSet::new() };
-        self.settle(&change, Operation::Append, written.from.as_ref(), &written.to).await
+        self.settle(&change, Operation::Append, written.from.as_ref(), &written.to)
     }
 
     /// Takes rewritten files out and puts the new ones in; the offsets stay.
-    pub(super) async fn replace(&mut self, change: &Change) -> Result<Outcome, SinkError> {
+    pub(super) fn replace(&mut self, change: &Change) -> Result<Outcome, SinkError> {
         let offsets = self.table.offsets()?.unwrap_or_default();
-        self.settle(change, Operation::Replace, Some(&offsets), &offsets).await
+        self.settle(change, Operation::Replace, Some(&offsets), &offsets)
     }
 
-    async fn settle(&mut self, change: &Change, operation: Operation, from: Option<&Offsets>, to: &Offsets) -> Result<Outcome, SinkError> {
+    fn settle(&mut self, change: &Change, operation: Operation, from: Option<&Offsets>, to: &Offsets) -> Result<Outcome, SinkError> {
         let mut table = self.table.clone();
+        // Attempts of unknown outcome: each may have come through, or may yet, and names the change's files.
+        let mut in_doubt: Vec<Attempt> = Vec::new();
+        let warehouse = self.warehouse;
+        let give_up = |in_doubt: &[Attempt]| {
+            if in_doubt.is_empty() {
+                remove_files(warehouse, &change.added);
+            }
+        };
         for _ in 0..limit::SINK_COMMIT_ATTEMPTS {
             if table.offsets()?.as_ref() != from {
-                remove_files(&change.added);
+                give_up(&in_doubt);
                 return Ok(Outcome::Superseded { table });
             }
-            let attempt = match Attempt::prepare(&table, self, change, operation.clone(), to).await {
+            let attempt = match Attempt::prepare(&table, self, change, operation.clone(), to) {
                 Ok(attempt) => attempt,
                 // Files that were to be rewritten are no longer there: a rewrite of somebody else's.
                 Err(Unprepared::Outdated) => {
-                    remove_files(&change.added);
+                    give_up(&in_doubt);
                     return Ok(Outcome::Superseded { table });
                 }
                 Err(Unprepared::Failed(error)) => {
-                    remove_files(&change.added);
+                    give_up(&in_doubt);
                     return Err(error);
                 }
             };
-            failpoint::pass("sink.before_commit");
-            match self.swap(&table, &attempt).await {
-                Ok(None) => {
+            match self.catalogue.commit(warehouse, &table, &attempt.next) {
+                Ok(Swap::Done(table)) => {
                     failpoint::pass("sink.after_commit");
-                    return Ok(Outcome::Committed { table: attempt.table, expired: attempt.expired });
+                    return Ok(Outcome::Committed { table, expired: attempt.expired });
                 }
-                Ok(Some(other)) => {
+                Ok(Swap::Lost) => {
                     tracing::info!(operation = operation.as_str(), "another commit came first; looking at the table again");
-                    attempt.remove();
-                    table = other;
+                    attempt.remove(warehouse);
                 }
-                // Nobody could be asked. The files stay: the commit may have happened. A later sweep decides.
-                Err(error) => return Err(error),
+                Ok(Swap::Unknown(error)) => {
+                    tracing::warn!(%error, "outcome of a commit unknown; looking at the table");
+                    in_doubt.push(attempt);
+                }
+                Err(error) => {
+                    attempt.remove(warehouse);
+                    give_up(&in_doubt);
+                    return Err(error);
+                }
+            }
+            // An error leaves the files where they are: nobody could be asked. A later sweep decides.
+            table = self.ask()?;
+            let ours = |attempt: &Attempt| table.metadata.snapshot_by_id(attempt.snapshot_id).is_some();
+            if let Some(found) = in_doubt.iter().position(ours) {
+                return Ok(Outcome::Committed { table, expired: in_doubt.swap_remove(found).expired });
             }
         }
-        remove_files(&change.added);
+        give_up(&in_doubt);
         Err(SinkError::Crowded { attempts: limit::SINK_COMMIT_ATTEMPTS, location: table.location })
     }
 
-    /// `None`: the table is the attempt's now. `Some`: it is this other one.
-    pub(super) async fn swap(&mut self, base: &Stored, attempt: &Attempt) -> Result<Option<Stored>, SinkError> {
-        match self.catalogue.swap(&base.location, &attempt.table.location).await {
-            Ok(Swap::Done) => return Ok(None),
-            Ok(Swap::Lost) => {}
-            Err(error) => tracing::warn!(%error, "outcome of a commit unknown; reading the catalogue"),
-        }
-        let location = self.ask().await?;
-        if location == attempt.table.location {
-            return Ok(None);
-        }
-        // Ours may have happened and have been built upon.
-        let other = Stored::load(self.io, location).await?;
-        let is_beneath = other.metadata.metadata_log().iter().any(|log| log.metadata_file == attempt.table.location)
-            || other.metadata.snapshot_by_id(attempt.snapshot_id).is_some();
-        Ok(if is_beneath { None } else { Some(other) })
-    }
-
-    async fn ask(&mut self) -> Result<String, SinkError> {
+    fn ask(&mut self) -> Result<Stored, SinkError> {
         let mut error = None;
         for wait in ASK_AGAIN {
-            tokio::time::sleep(wait).await;
-            match self.catalogue.location().await {
-                Ok(Some(location)) => return Ok(location),
+            std::thread::sleep(wait);
+            match self.catalogue.load(self.warehouse) {
+                Ok(Some(table)) => return Ok(table),
                 Ok(None) => return Err(SinkError::Gone),
                 Err(e) => error = Some(e),
             }
@@ -123,11 +126,12 @@ impl Committer<'_> {
     }
 }
 
-/// A metadata file that nobody names yet, with all that it names.
+/// The next state of the table, which nobody names yet, with all that it names.
+#[derive(Debug)]
 pub(super) struct Attempt {
-    pub table: Stored,
+    pub next: Next,
     snapshot_id: i64,
-    expired: Expired,
+    expired: Vec<SnapshotRef>,
     written: Vec<String>,
 }
 
@@ -144,43 +148,40 @@ impl<E: Into<SinkError>> From<E> for Unprepared {
 }
 
 impl Attempt {
-    pub(super) async fn prepare(
+    pub(super) fn prepare(
         base: &Stored,
         committer: &Committer<'_>,
         change: &Change,
         operation: Operation,
         to: &Offsets,
     ) -> Result<Attempt, Unprepared> {
-        let commit = Uuid::now_v7();
         let snapshot_id = fresh_snapshot_id(base);
-        let mut writer = Writer { table: base, io: committer.io, snapshot_id, commit, written: Vec::new() };
-        let result = Attempt::write(&mut writer, committer, change, operation, to).await;
-        let mut written = writer.written;
+        let (warehouse, scratch) = (committer.warehouse, FileIO::new_with_memory());
+        let mut writer = Writer { table: base, warehouse, snapshot_id, commit: Uuid::now_v7(), scratch, written: Vec::new() };
+        let result = Attempt::write(&mut writer, committer.keep, change, operation, to);
+        let written = writer.written;
         match result {
-            Ok((table, expired)) => {
-                written.push(table.location.clone());
-                Ok(Attempt { table, snapshot_id, expired, written })
-            }
+            Ok((next, expired)) => Ok(Attempt { next, snapshot_id, expired, written }),
             Err(error) => {
-                written.iter().for_each(|location| disk::remove(&path_of(location)));
+                warehouse.remove_all(&written);
                 Err(error)
             }
         }
     }
 
-    async fn write(
+    fn write(
         writer: &mut Writer<'_>,
-        committer: &Committer<'_>,
+        keep: Keep,
         change: &Change,
         operation: Operation,
         to: &Offsets,
-    ) -> Result<(Stored, Expired), Unprepared> {
+    ) -> Result<(Next, Vec<SnapshotRef>), Unprepared> {
         let base = writer.table;
-        let (manifests, removed) = writer.next(change).await?;
+        let (manifests, removed) = writer.next(change)?;
         if removed.len() != change.removed.len() {
             return Err(Unprepared::Outdated);
         }
-        let list = write_list(writer, manifests).await?;
+        let list = put_list(writer, manifests)?;
         let metadata = &base.metadata;
         let now = now_ms(base);
         let snapshot = Snapshot::builder()
@@ -198,28 +199,26 @@ impl Attempt {
             .into_builder(Some(base.location.clone()))
             .set_branch_snapshot(snapshot, MAIN_BRANCH)?
             .set_properties(HashMap::from([(PROPERTY.to_owned(), to.to_text())]))?;
-        let gone = expire::choose(base, committer.keep, now);
+        let gone = expire::choose(base, keep, now);
         let builder = gone.iter().fold(builder, |builder, id| builder.remove_statistics(*id).remove_partition_statistics(*id));
         let built = builder.remove_snapshots(&gone).build()?;
-        let logs = built.expired_metadata_logs.into_iter().map(|log| log.metadata_file).collect();
-        let table = stored::next(committer.io, base, built.metadata).await?;
-        let snapshots = gone.iter().filter_map(|id| metadata.snapshot_by_id(*id).cloned()).collect();
-        Ok((table, Expired { snapshots, metadata_files: logs }))
+        let expired = gone.iter().filter_map(|id| metadata.snapshot_by_id(*id).cloned()).collect();
+        Ok((Next::from(built), expired))
     }
 
-    fn remove(self) {
-        self.written.iter().for_each(|location| disk::remove(&path_of(location)));
+    fn remove(self, warehouse: &Warehouse) {
+        warehouse.remove_all(&self.written);
     }
 }
 
-async fn write_list(writer: &mut Writer<'_>, manifests: Vec<ManifestFile>) -> Result<String, SinkError> {
+fn put_list(writer: &mut Writer<'_>, manifests: Vec<ManifestFile>) -> Result<String, SinkError> {
     let metadata = &writer.table.metadata;
     let location = format!("{}/metadata/snap-{}-0-{}.avro", metadata.location(), writer.snapshot_id, writer.commit);
-    writer.written.push(location.clone());
-    let output = writer.io.new_output(location.clone())?.writer().await?;
+    let output = now(writer.scratch.new_output(&location)?.writer())?;
     let mut list = ManifestListWriter::v2(output, writer.snapshot_id, metadata.current_snapshot_id(), metadata.next_sequence_number());
     list.add_manifests(manifests.into_iter())?;
-    list.close().await?;
+    now(list.close())?;
+    writer.keep(&location)?;
     Ok(location)
 }
 

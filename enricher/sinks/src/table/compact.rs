@@ -4,13 +4,13 @@
 //! (`expire`, once no kept snapshot has them). Files are classed by size, each class eight times the last, so a row is
 //! rewritten a few times at most. Invariant: as many rows are written as were read, else nothing is committed.
 
+use super::batch;
 use super::error::SinkError;
 use super::file::{self, FileWriter, Format};
 use super::manifests::{self, Change};
 use super::stored::Stored;
-use super::{batch, disk};
+use super::warehouse::Warehouse;
 use forebay_schemas::limit;
-use iceberg::io::FileIO;
 use iceberg::spec::{DataFile, Literal, ManifestContentType, PrimitiveLiteral};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,38 +18,38 @@ use std::sync::Arc;
 /// Files below this are the smallest class.
 const SMALLEST_BYTES: u64 = 8 << 10;
 
-/// The next rewrite of `table`, done on disk and ready to be committed; `None`: nothing to gain.
-pub(super) async fn rewrite(table: &Stored, io: &FileIO) -> Result<Option<Change>, SinkError> {
-    let Some((day, files)) = choose(table, io).await? else { return Ok(None) };
+/// The next rewrite of `table`, put and ready to be committed; `None`: nothing to gain.
+pub(super) fn rewrite(table: &Stored, warehouse: &Warehouse) -> Result<Option<Change>, SinkError> {
+    let Some((day, files)) = choose(table, warehouse)? else { return Ok(None) };
     let format = Arc::new(Format::of(table)?);
     let mut writer = FileWriter::create(&format, day)?;
     let mut rows = 0;
     for file in &files {
-        for batch in file::read(&disk::path_of(file.file_path()), format.arrow.clone())? {
+        for batch in file::read(warehouse, file.file_path(), format.arrow.clone())? {
             let batch = batch?;
             rows += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
             writer.write(&batch)?;
         }
     }
     let expected: u64 = files.iter().map(DataFile::record_count).sum();
-    let written = writer.close()?;
+    let written = writer.close(warehouse)?;
     if rows != expected || written.record_count() != expected {
-        batch::remove_files(&[written]);
+        batch::remove_files(warehouse, &[written]);
         tracing::error!(rows, expected, "rewriting small files lost count of the rows; left as they are");
         return Ok(None);
     }
     Ok(Some(Change { added: vec![written], removed: files.iter().map(|file| file.file_path().to_owned()).collect() }))
 }
 
-async fn choose(table: &Stored, io: &FileIO) -> Result<Option<(i32, Vec<DataFile>)>, SinkError> {
+fn choose(table: &Stored, warehouse: &Warehouse) -> Result<Option<(i32, Vec<DataFile>)>, SinkError> {
     let spec = table.metadata.default_partition_spec_id();
     let mut classes: BTreeMap<(i32, u32), Vec<DataFile>> = BTreeMap::new();
-    for manifest in manifests::of_table(table)? {
+    for manifest in manifests::of_table(table, warehouse)? {
         // Somebody deletes rows by delete files: rewriting would need to apply them. Left to who made them.
         if manifest.content != ManifestContentType::Data {
             return Ok(None);
         }
-        for entry in manifests::live(&manifest, io).await? {
+        for entry in manifests::live(&manifest, warehouse)? {
             let file = entry.data_file;
             if file.file_size_in_bytes() < limit::SINK_SMALL_FILE_BYTES
                 && manifest.partition_spec_id == spec

@@ -2,6 +2,7 @@
 
 use forebay_schemas::wire::avro::DecodeError;
 use forebay_stores::log::LogError;
+use forebay_stores::objects::ObjectsError;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
@@ -12,8 +13,20 @@ pub enum SinkError {
     Decode { partition: i32, offset: i64, source: DecodeError },
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error("{location}: {source}")]
+    Objects { location: String, source: ObjectsError },
+    #[error(
+        "{location} lies outside the warehouse {warehouse}: another program put a file of the table there, which the sink does not read"
+    )]
+    Outside { location: String, warehouse: String },
     #[error("catalogue: {0}")]
-    Catalogue(#[from] sqlx::Error),
+    Catalogue(sqlx::Error),
+    #[error("catalogue: {message}")]
+    Rest { status: u16, message: String },
+    #[error("catalogue: {0}")]
+    RestSilent(reqwest::Error),
+    #[error("catalogue: no answer within {seconds} s")]
+    CatalogueSilent { seconds: u64 },
     #[error("table: {0}")]
     Iceberg(#[from] iceberg::Error),
     #[error("parquet: {0}")]
@@ -37,10 +50,29 @@ impl SinkError {
     pub fn is_final(&self) -> bool {
         match self {
             SinkError::Refused(_) | SinkError::Decode { .. } | SinkError::Metrics(_) | SinkError::Gone | SinkError::Ended => true,
-            SinkError::Log(LogError::OffsetOutOfRange { .. } | LogError::Fenced(_) | LogError::Refused(_)) => true,
-            SinkError::Log(LogError::TooLarge { .. } | LogError::Io(_)) => false,
-            SinkError::Catalogue(_) | SinkError::Iceberg(_) | SinkError::Parquet(_) | SinkError::Arrow(_) => false,
+            SinkError::Log(LogError::Fenced(_) | LogError::Refused(_)) | SinkError::Outside { .. } => true,
+            SinkError::Objects { source: ObjectsError::Refused(_) | ObjectsError::BadName(_), .. } => true,
+            SinkError::Objects { source: ObjectsError::NotFound(_) | ObjectsError::Io(_), .. } => false,
+            // A beginning anew says what of the table and the log does not fit, with the way out.
+            SinkError::Log(LogError::OffsetOutOfRange { .. } | LogError::TooLarge { .. } | LogError::Io(_)) => false,
+            SinkError::Catalogue(_) | SinkError::Rest { .. } | SinkError::RestSilent(_) | SinkError::CatalogueSilent { .. } => false,
+            SinkError::Iceberg(_) | SinkError::Parquet(_) | SinkError::Arrow(_) => false,
             SinkError::Io { .. } | SinkError::Crowded { .. } => false,
+        }
+    }
+}
+
+impl From<sqlx::Error> for SinkError {
+    /// Postgres: a password or a right that is not given (28…, 42501), a database that is not there (3D000).
+    fn from(error: sqlx::Error) -> SinkError {
+        match &error {
+            sqlx::Error::Database(told)
+                if told.code().is_some_and(|code| code.starts_with("28") || matches!(&*code, "3D000" | "42501")) =>
+            {
+                Refusal::Catalogue(told.message().to_owned()).into()
+            }
+            sqlx::Error::Configuration(told) => Refusal::Catalogue(told.to_string()).into(),
+            _ => SinkError::Catalogue(error),
         }
     }
 }
@@ -78,11 +110,11 @@ pub enum Refusal {
     )]
     Moved { found: String, expected: String },
     #[error(
-        "{folder} holds a table that the catalogue does not name: bring the catalogue's file back (or register metadata/<version-hint.text>.metadata.json \
-         in it with PyIceberg as {table}), or move the folder away to begin a new table",
+        "{place} holds a table that the catalogue does not name: bring the catalogue back (or register the newest metadata file in it as {table}; \
+         in a folder, metadata/version-hint.text tells which that is), or move the table away to begin a new one",
         table = "forebay.trusted_events"
     )]
-    Uncatalogued { folder: String },
+    Uncatalogued { place: String },
     #[error("column {column} of the table is {found}, this version writes {expected}: rename or drop it, or run the version that made it")]
     Column { column: String, found: String, expected: String },
     #[error(
@@ -90,6 +122,11 @@ pub enum Refusal {
          from the log"
     )]
     NoCatalogue { path: String },
+    #[error(
+        "the catalogue refuses: {0}; look at sink.table.catalogue, at who the sink is to it (catalogue_password_file, PGPASSWORD, rest.token_file, \
+         rest.credential_file) and at what that one may do"
+    )]
+    Catalogue(String),
     #[error("the table has format version {0}; this version writes format version 2")]
     Format(String),
     #[error("the table is no longer partitioned by day(received_at); this version writes no other partitions")]

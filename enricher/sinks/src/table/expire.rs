@@ -4,11 +4,10 @@
 //! no snapshot ever named (`sweep`). Invariant: a file that a kept snapshot reaches is never deleted; when in doubt
 //! (a manifest cannot be read) nothing is.
 
-use super::disk::{self, path_of};
 use super::error::SinkError;
 use super::manifests;
 use super::stored::Stored;
-use iceberg::io::FileIO;
+use super::warehouse::Warehouse;
 use iceberg::spec::{ManifestFile, SnapshotRef, TableMetadata};
 use std::collections::{HashMap, HashSet};
 
@@ -16,13 +15,6 @@ use std::collections::{HashMap, HashSet};
 pub(super) struct Keep {
     pub snapshots: usize,
     pub age_ms: i64,
-}
-
-/// What a commit put out of the table's metadata.
-#[derive(Debug)]
-pub(super) struct Expired {
-    pub snapshots: Vec<SnapshotRef>,
-    pub metadata_files: Vec<String>,
 }
 
 /// Ids of the snapshots of `table` that go when one more is added at `now_ms`. Branches keep as `main` does; what a
@@ -59,47 +51,44 @@ fn retain(metadata: &TableMetadata, head: Option<i64>, count: usize, keep: Keep,
 }
 
 /// Deletes what only expired snapshots named. Runs after the commit, so a crash leaves files, never a gap.
-pub(super) async fn clean(table: &Stored, expired: Expired, io: &FileIO) -> Result<(), SinkError> {
-    expired.metadata_files.iter().for_each(|location| disk::remove(&path_of(location)));
-    if expired.snapshots.is_empty() {
+pub(super) fn clean(table: &Stored, expired: &[SnapshotRef], warehouse: &Warehouse) -> Result<(), SinkError> {
+    if expired.is_empty() {
         return Ok(());
     }
-    let kept = kept_manifests(table)?;
+    let kept = kept_manifests(table, warehouse)?;
     let mut gone: HashMap<String, ManifestFile> = HashMap::new();
-    for snapshot in &expired.snapshots {
-        let manifests = manifests::of_snapshot(snapshot)?;
+    for snapshot in expired {
+        let manifests = manifests::of_snapshot(snapshot, warehouse)?;
         gone.extend(manifests.into_iter().filter(|m| !kept.contains_key(&m.manifest_path)).map(|m| (m.manifest_path.clone(), m)));
     }
     let mut files = HashSet::new();
     for manifest in gone.values() {
-        files.extend(manifests::live(manifest, io).await?.into_iter().map(|entry| entry.data_file.file_path().to_owned()));
+        files.extend(manifests::live(manifest, warehouse)?.into_iter().map(|entry| entry.data_file.file_path().to_owned()));
     }
-    still_named(&kept, io, &mut files).await?;
-    let lists = expired.snapshots.iter().map(|snapshot| snapshot.manifest_list());
-    for location in files.iter().map(String::as_str).chain(gone.keys().map(String::as_str)).chain(lists) {
-        disk::remove(&path_of(location));
-    }
+    still_named(&kept, warehouse, &mut files)?;
+    let lists = expired.iter().map(|snapshot| snapshot.manifest_list());
+    warehouse.remove_all(files.iter().map(String::as_str).chain(gone.keys().map(String::as_str)).chain(lists));
     Ok(())
 }
 
 /// The manifests of all kept snapshots by path.
-pub(super) fn kept_manifests(table: &Stored) -> Result<HashMap<String, ManifestFile>, SinkError> {
+pub(super) fn kept_manifests(table: &Stored, warehouse: &Warehouse) -> Result<HashMap<String, ManifestFile>, SinkError> {
     let mut kept = HashMap::new();
     for snapshot in table.metadata.snapshots() {
-        kept.extend(manifests::of_snapshot(snapshot)?.into_iter().map(|manifest| (manifest.manifest_path.clone(), manifest)));
+        kept.extend(manifests::of_snapshot(snapshot, warehouse)?.into_iter().map(|manifest| (manifest.manifest_path.clone(), manifest)));
     }
     Ok(kept)
 }
 
 /// Takes out of `files` what a kept manifest has live; the newest manifests first, since they mostly have all.
-async fn still_named(kept: &HashMap<String, ManifestFile>, io: &FileIO, files: &mut HashSet<String>) -> Result<(), SinkError> {
+fn still_named(kept: &HashMap<String, ManifestFile>, warehouse: &Warehouse, files: &mut HashSet<String>) -> Result<(), SinkError> {
     let mut kept: Vec<_> = kept.values().collect();
     kept.sort_unstable_by_key(|manifest| std::cmp::Reverse(manifest.sequence_number));
     for manifest in kept {
         if files.is_empty() {
             break;
         }
-        for entry in manifests::live(manifest, io).await? {
+        for entry in manifests::live(manifest, warehouse)? {
             files.remove(entry.file_path());
         }
     }

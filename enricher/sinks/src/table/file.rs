@@ -1,13 +1,14 @@
-//! A Parquet file of one day, zstd, synced; and what Iceberg wants to know of it.
+//! A Parquet file of one day, zstd; and what Iceberg wants to know of it.
 //!
 //! Owns: encoding, the file's name and place, its metrics. Does not own: which rows (`batch`, `compact`), naming it in
-//! the table (`commit`). Invariants: bounds are given for short columns alone, exact; a file that is not `close`d is
-//! removed; a closed file is on disk.
+//! the table (`commit`). Invariants: bounds are given for short columns alone, exact; a file that is not `close`d was
+//! never there; a closed file is durable.
 
 use super::columns::DAY;
-use super::disk::{self, at};
 use super::error::SinkError;
+use super::ranged::Ranged;
 use super::stored::Stored;
+use super::warehouse::Warehouse;
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, new_null_array};
 use arrow_schema::{ArrowError, DataType, Fields, SchemaRef};
 use forebay_schemas::{limit, time::Micros};
@@ -21,8 +22,6 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnPath;
 use std::collections::HashMap;
-use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -36,7 +35,6 @@ const READ_ROWS: usize = 4_096;
 /// What all files of a table's current schema share.
 #[derive(Clone)]
 pub(super) struct Format {
-    folder: PathBuf,
     location: String,
     spec_id: i32,
     pub arrow: SchemaRef,
@@ -60,7 +58,6 @@ impl Format {
             properties = properties.set_column_dictionary_enabled(path_in_file(column), false);
         }
         Ok(Format {
-            folder: table.folder(),
             location: table.metadata.location().to_owned(),
             spec_id: table.metadata.default_partition_spec_id(),
             arrow: Arc::new(schema_to_arrow_schema(schema)?),
@@ -83,45 +80,32 @@ pub(super) fn day_of(instant: Micros) -> i32 {
 pub(super) struct FileWriter {
     format: Arc<Format>,
     day: i32,
-    path: PathBuf,
     location: String,
-    /// `None` once closed.
-    writer: Option<ArrowWriter<File>>,
+    /// Encodes into memory: a commit's files are bounded by what is read for it, and an object is put whole.
+    writer: ArrowWriter<Vec<u8>>,
 }
 
 impl FileWriter {
     pub(super) fn create(format: &Arc<Format>, day: i32) -> Result<FileWriter, SinkError> {
         let date = Micros(i64::from(day) * 86_400_000_000).datetime().format("%Y-%m-%d");
-        let name = format!("data/{DAY}={date}/{}.parquet", Uuid::now_v7());
-        let path = format.folder.join(&name);
-        let folder = path.parent().expect("three parts");
-        disk::create_dirs(folder)?;
-        let file = at(&path, File::create(&path))?;
-        let location = format!("{}/{name}", format.location);
-        let writer = ArrowWriter::try_new(file, format.arrow.clone(), Some(format.properties.clone()))?;
-        Ok(FileWriter { format: format.clone(), day, path, location, writer: Some(writer) })
+        let location = format!("{}/data/{DAY}={date}/{}.parquet", format.location, Uuid::now_v7());
+        let writer = ArrowWriter::try_new(Vec::new(), format.arrow.clone(), Some(format.properties.clone()))?;
+        Ok(FileWriter { format: format.clone(), day, location, writer })
     }
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), SinkError> {
-        Ok(self.writer.as_mut().expect("not closed").write(batch)?)
+        Ok(self.writer.write(batch)?)
     }
 
-    pub(super) fn close(mut self) -> Result<DataFile, SinkError> {
-        let mut writer = self.writer.take().expect("not closed");
-        let metadata = writer.finish();
-        let synced = metadata.map_err(SinkError::from).and_then(|metadata| {
-            at(&self.path, writer.inner().sync_all())?;
-            disk::sync_dir(self.path.parent().expect("three parts"))?;
-            let bytes = at(&self.path, std::fs::metadata(&self.path))?.len();
-            self.describe(&metadata, bytes)
-        });
-        if synced.is_err() {
-            disk::remove(&self.path);
-        }
-        synced
+    pub(super) fn close(mut self, warehouse: &Warehouse) -> Result<DataFile, SinkError> {
+        let metadata = self.writer.finish()?;
+        let bytes = self.writer.inner();
+        warehouse.put(&self.location, bytes)?;
+        let length = bytes.len() as u64;
+        Ok(self.describe(&metadata, length))
     }
 
-    fn describe(&self, metadata: &ParquetMetaData, bytes: u64) -> Result<DataFile, SinkError> {
+    fn describe(&self, metadata: &ParquetMetaData, bytes: u64) -> DataFile {
         let mut metrics = Metrics::default();
         for chunk in metadata.row_groups().iter().flat_map(|group| group.columns()) {
             metrics.add(chunk, &self.format.schema);
@@ -141,15 +125,7 @@ impl FileWriter {
             .upper_bounds(metrics.upper)
             .split_offsets(Some(metadata.row_groups().iter().filter_map(|group| group.file_offset()).collect()))
             .build();
-        Ok(file.expect("every field without a default is set"))
-    }
-}
-
-impl Drop for FileWriter {
-    fn drop(&mut self) {
-        if self.writer.is_some() {
-            disk::remove(&self.path);
-        }
+        file.expect("every field without a default is set")
     }
 }
 
@@ -199,10 +175,20 @@ fn bounds(kind: &PrimitiveType, statistics: &Statistics) -> Option<(Datum, Datum
     }
 }
 
+/// A file of the table, read in parts.
+pub(super) fn open(warehouse: &Warehouse, location: &str) -> Result<ParquetRecordBatchReaderBuilder<Ranged>, SinkError> {
+    let (objects, name) = warehouse.object(location)?;
+    let ranged = Ranged::open(objects, name).map_err(|source| SinkError::Objects { location: location.to_owned(), source })?;
+    Ok(ParquetRecordBatchReaderBuilder::try_new(ranged)?.with_batch_size(READ_ROWS))
+}
+
 /// Reads a file of the table in the shape of `schema`, whatever schema it was written with.
-pub(super) fn read(path: &Path, schema: SchemaRef) -> Result<impl Iterator<Item = Result<RecordBatch, SinkError>>, SinkError> {
-    let file = at(path, File::open(path))?;
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(READ_ROWS).build()?;
+pub(super) fn read(
+    warehouse: &Warehouse,
+    location: &str,
+    schema: SchemaRef,
+) -> Result<impl Iterator<Item = Result<RecordBatch, SinkError>> + use<>, SinkError> {
+    let reader = open(warehouse, location)?.build()?;
     Ok(reader.map(move |batch| {
         let batch = batch?;
         let arrays = by_id(batch.schema().fields(), batch.columns(), schema.fields(), batch.num_rows())?;

@@ -2,13 +2,14 @@
 
 use super::catalogue::Catalogue;
 use super::config::Config;
-use super::disk::path_of;
 use super::error::SinkError;
 use super::offsets::{Offsets, PROPERTY};
 use super::stored::Stored;
+use super::warehouse::Warehouse;
 use super::{NAMESPACE, TABLE};
 use forebay_schemas::time::Micros;
-use iceberg::io::FileIO;
+use forebay_stores::objects::Objects;
+use std::sync::Arc;
 
 /// What the table says of one record of the trusted topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,13 +36,20 @@ pub struct Snapshot {
 }
 
 /// Asks the table about the record of trusted partition `partition` at `offset`. `None`: there is no table, or nothing
-/// was committed to it. Works while the sink runs and on a stopped folder.
-pub async fn lookup(config: &Config, partition: i32, offset: i64) -> Result<Option<Lookup>, SinkError> {
-    let Some(mut catalogue) = Catalogue::look(&config.catalogue) else { return Ok(None) };
-    let location = catalogue.location().await;
-    catalogue.close().await;
-    let Some(location) = location? else { return Ok(None) };
-    let table = Stored::load(&FileIO::new_with_fs(), found(config, location)).await?;
+/// was committed to it. Works while the sink runs and on a stopped folder. `objects` has the root of `config.warehouse`.
+pub async fn lookup(config: &Config, objects: &Arc<dyn Objects>, partition: i32, offset: i64) -> Result<Option<Lookup>, SinkError> {
+    let (config, objects) = (config.clone(), objects.clone());
+    // Catalogue and object store block.
+    let asked = tokio::task::spawn_blocking(move || look(&config, objects, partition, offset));
+    asked.await.map_err(|_| SinkError::Ended)?
+}
+
+fn look(config: &Config, objects: Arc<dyn Objects>, partition: i32, offset: i64) -> Result<Option<Lookup>, SinkError> {
+    let Some(mut catalogue) = Catalogue::look(config)? else { return Ok(None) };
+    let warehouse = Warehouse::look(&config.warehouse, objects)?;
+    let table = catalogue.load_moved(&warehouse);
+    catalogue.close();
+    let Some(table) = table? else { return Ok(None) };
     let Some(offsets) = table.offsets()? else { return Ok(None) };
     let has_it = offsets.covers(partition, offset);
     Ok(Some(Lookup {
@@ -52,14 +60,6 @@ pub async fn lookup(config: &Config, partition: i32, offset: i64) -> Result<Opti
         has_it,
         snapshot: if has_it { first_with(&table, partition, offset) } else { None },
     }))
-}
-
-/// The metadata file, also when the whole folder was moved after its writer stopped.
-fn found(config: &Config, location: String) -> String {
-    let path = path_of(&location);
-    let Some(name) = path.file_name().filter(|_| !path.is_file()) else { return location };
-    let moved = config.warehouse.join(NAMESPACE).join(TABLE).join("metadata").join(name);
-    if moved.is_file() { moved.display().to_string() } else { location }
 }
 
 fn first_with(table: &Stored, partition: i32, offset: i64) -> Option<Snapshot> {

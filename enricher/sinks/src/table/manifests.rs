@@ -4,9 +4,9 @@
 //! own: the snapshot (`commit`). Invariant: a live file that is not taken out is live in the result, with the sequence
 //! numbers it had.
 
-use super::disk::{at, path_of};
 use super::error::SinkError;
 use super::stored::Stored;
+use super::warehouse::{Warehouse, now};
 use forebay_schemas::limit;
 use iceberg::io::FileIO;
 use iceberg::spec::{
@@ -17,19 +17,19 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 /// The manifests of a snapshot.
-pub(super) fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<ManifestFile>, SinkError> {
-    let path = path_of(snapshot.manifest_list());
-    let bytes = at(&path, std::fs::read(&path))?;
+pub(super) fn of_snapshot(snapshot: &Snapshot, warehouse: &Warehouse) -> Result<Vec<ManifestFile>, SinkError> {
+    let bytes = warehouse.read(snapshot.manifest_list())?;
     Ok(ManifestList::parse_with_version(&bytes, FormatVersion::V2)?.consume_entries().into_iter().collect())
 }
 
-pub(super) fn of_table(table: &Stored) -> Result<Vec<ManifestFile>, SinkError> {
-    table.metadata.current_snapshot().map_or(Ok(Vec::new()), |snapshot| of_snapshot(snapshot))
+pub(super) fn of_table(table: &Stored, warehouse: &Warehouse) -> Result<Vec<ManifestFile>, SinkError> {
+    table.metadata.current_snapshot().map_or(Ok(Vec::new()), |snapshot| of_snapshot(snapshot, warehouse))
 }
 
 /// The files that a manifest has live, not those that it tells were taken out.
-pub(super) async fn live(manifest: &ManifestFile, io: &FileIO) -> Result<Vec<ManifestEntry>, SinkError> {
-    let (entries, _) = manifest.load_manifest(io).await?.into_parts();
+pub(super) fn live(manifest: &ManifestFile, warehouse: &Warehouse) -> Result<Vec<ManifestEntry>, SinkError> {
+    let scratch = warehouse.scratch(&manifest.manifest_path)?;
+    let (entries, _) = now(manifest.load_manifest(&scratch))?.into_parts();
     Ok(entries.into_iter().filter(|entry| entry.is_alive()).map(std::sync::Arc::unwrap_or_clone).collect())
 }
 
@@ -43,33 +43,35 @@ pub(super) struct Change {
 /// Writes the manifests of one commit, named after it.
 pub(super) struct Writer<'a> {
     pub table: &'a Stored,
-    pub io: &'a FileIO,
+    pub warehouse: &'a Warehouse,
     pub snapshot_id: i64,
     pub commit: Uuid,
-    /// Locations of what was written: to be removed when the commit fails.
+    /// A memory in which `iceberg` writes.
+    pub scratch: FileIO,
+    /// Locations of what was put: to be removed when the commit fails.
     pub written: Vec<String>,
 }
 
 impl Writer<'_> {
     /// The manifests of the next snapshot, and the files that were taken out.
-    pub(super) async fn next(&mut self, change: &Change) -> Result<(Vec<ManifestFile>, Vec<DataFile>), SinkError> {
-        let (mut manifests, removed) = self.without(&change.removed).await?;
-        manifests = self.fewer(manifests).await?;
+    pub(super) fn next(&mut self, change: &Change) -> Result<(Vec<ManifestFile>, Vec<DataFile>), SinkError> {
+        let (mut manifests, removed) = self.without(&change.removed)?;
+        manifests = self.fewer(manifests)?;
         if !change.added.is_empty() {
             let mut writer = self.writer()?;
             for file in &change.added {
                 // A negative number: the file gets the snapshot's.
                 writer.add_file(file.clone(), -1)?;
             }
-            manifests.push(writer.write_manifest_file().await?);
+            manifests.push(self.put(writer)?);
         }
         Ok((manifests, removed))
     }
 
     /// The last snapshot's manifests with `removed` taken out of them.
-    async fn without(&mut self, removed: &HashSet<String>) -> Result<(Vec<ManifestFile>, Vec<DataFile>), SinkError> {
+    fn without(&mut self, removed: &HashSet<String>) -> Result<(Vec<ManifestFile>, Vec<DataFile>), SinkError> {
         let (mut kept, mut gone, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
-        for manifest in of_table(self.table)? {
+        for manifest in of_table(self.table, self.warehouse)? {
             // A manifest that only tells what was taken out has told it.
             if !manifest.has_added_files() && !manifest.has_existing_files() {
                 continue;
@@ -78,7 +80,7 @@ impl Writer<'_> {
                 kept.push(manifest);
                 continue;
             }
-            let entries = live(&manifest, self.io).await?;
+            let entries = live(&manifest, self.warehouse)?;
             let (out, stay): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| removed.contains(entry.file_path()));
             if out.is_empty() {
                 kept.push(manifest);
@@ -89,7 +91,7 @@ impl Writer<'_> {
                 for entry in stay {
                     existing(&mut writer, entry)?;
                 }
-                kept.push(writer.write_manifest_file().await?);
+                kept.push(self.put(writer)?);
             }
             deleted.extend(out.iter().map(|entry| entry.data_file().clone()));
             gone.extend(out);
@@ -100,13 +102,13 @@ impl Writer<'_> {
                 let number = entry.sequence_number().unwrap_or(0);
                 writer.add_delete_file(entry.data_file, number, Some(entry.file_sequence_number.unwrap_or(number)))?;
             }
-            kept.push(writer.write_manifest_file().await?);
+            kept.push(self.put(writer)?);
         }
         Ok((kept, deleted))
     }
 
     /// The small manifests of our partition spec as one, once there are many.
-    async fn fewer(&mut self, manifests: Vec<ManifestFile>) -> Result<Vec<ManifestFile>, SinkError> {
+    fn fewer(&mut self, manifests: Vec<ManifestFile>) -> Result<Vec<ManifestFile>, SinkError> {
         let spec = self.table.metadata.default_partition_spec_id();
         let is_small = |manifest: &ManifestFile| {
             manifest.content == ManifestContentType::Data
@@ -121,21 +123,32 @@ impl Writer<'_> {
         }
         let mut writer = self.writer()?;
         for manifest in &small {
-            for entry in live(manifest, self.io).await? {
+            for entry in live(manifest, self.warehouse)? {
                 existing(&mut writer, entry)?;
             }
         }
-        kept.push(writer.write_manifest_file().await?);
+        kept.push(self.put(writer)?);
         Ok(kept)
     }
 
-    fn writer(&mut self) -> Result<ManifestWriter, SinkError> {
+    fn writer(&self) -> Result<ManifestWriter, SinkError> {
         let metadata = &self.table.metadata;
         let location = format!("{}/metadata/{}-m{}.avro", metadata.location(), self.commit, self.written.len());
-        self.written.push(location.clone());
-        let output = self.io.new_output(location)?;
+        let output = self.scratch.new_output(location)?;
         let spec = metadata.default_partition_spec().as_ref().clone();
         Ok(ManifestWriterBuilder::new(output, Some(self.snapshot_id), metadata.current_schema().clone(), spec).build_v2_data())
+    }
+
+    fn put(&mut self, writer: ManifestWriter) -> Result<ManifestFile, SinkError> {
+        let manifest = now(writer.write_manifest_file())?;
+        self.keep(&manifest.manifest_path)?;
+        Ok(manifest)
+    }
+
+    /// Puts what was written to memory under this location.
+    pub(super) fn keep(&mut self, location: &str) -> Result<(), SinkError> {
+        self.written.push(location.to_owned());
+        self.warehouse.put(location, &now(self.scratch.new_input(location)?.read())?)
     }
 }
 

@@ -1,13 +1,18 @@
-//! The Iceberg table `forebay.trusted_events`: a SQLite catalogue, a folder of Parquet files, offsets in each commit.
+//! The Iceberg table `forebay.trusted_events`: a catalogue, a folder or bucket of Parquet files, offsets in each commit.
 //!
 //! Owns: the modules below, in the order in which a batch passes them. Does not own: reading the table (DuckDB,
 //! PyIceberg and others do). Invariant: a commit stands on exactly the offsets that its batch starts from, because
-//! the catalogue swaps the one metadata location that was read for the new one, or refuses.
+//! the catalogue swaps the one state of the table that was read for the new one, or refuses. Everything here blocks, on
+//! a thread of its own.
 
+pub mod place;
 pub mod config;
 pub mod error;
 mod columns;
 mod offsets;
+mod disk;
+mod warehouse;
+mod ranged;
 mod catalogue;
 mod stored;
 mod rows;
@@ -20,7 +25,6 @@ mod expire;
 mod sweep;
 mod compact;
 mod hint;
-mod disk;
 mod metrics;
 mod worker;
 pub mod sink;

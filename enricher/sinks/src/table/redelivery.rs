@@ -7,20 +7,18 @@
 //! Owns: that question. Does not own: the mark (`offsets`). Invariant: only a record with the same event id, request,
 //! partition and offset as a row is left out.
 
-use super::disk::{at, path_of};
 use super::error::SinkError;
+use super::file;
 use super::manifests;
 use super::offsets::Offsets;
 use super::stored::Stored;
+use super::warehouse::Warehouse;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use forebay_schemas::wire::trusted::Trusted;
-use iceberg::io::FileIO;
 use iceberg::spec::{DataFile, Datum, PrimitiveLiteral};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 
 /// What makes two records the same: harvested partition and offset, request, event id.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -48,7 +46,7 @@ pub(super) fn is_suspect(event: &Trusted, partition: i32, offsets: &Offsets) -> 
 }
 
 /// Those of `marks` that are rows of the table.
-pub(super) async fn in_table(marks: &BTreeSet<Mark>, table: &Stored, io: &FileIO) -> Result<BTreeSet<Mark>, SinkError> {
+pub(super) fn in_table(marks: &BTreeSet<Mark>, table: &Stored, warehouse: &Warehouse) -> Result<BTreeSet<Mark>, SinkError> {
     // Harvested partition → lowest and highest offset in question.
     let mut ranges: BTreeMap<i32, (i64, i64)> = BTreeMap::new();
     for mark in marks {
@@ -58,10 +56,10 @@ pub(super) async fn in_table(marks: &BTreeSet<Mark>, table: &Stored, io: &FileIO
     let schema = table.metadata.current_schema();
     let ids = ["provenance.partition", "provenance.offset"].map(|name| schema.field_id_by_name(name));
     let mut found = BTreeSet::new();
-    for manifest in manifests::of_table(table)? {
-        for entry in manifests::live(&manifest, io).await? {
+    for manifest in manifests::of_table(table, warehouse)? {
+        for entry in manifests::live(&manifest, warehouse)? {
             if may_hold(entry.data_file(), ids, &ranges) {
-                look(entry.data_file(), marks, &mut found)?;
+                look(warehouse, entry.file_path(), marks, &mut found)?;
             }
         }
     }
@@ -86,9 +84,8 @@ fn number(datum: &Datum) -> Option<i64> {
     }
 }
 
-fn look(file: &DataFile, marks: &BTreeSet<Mark>, found: &mut BTreeSet<Mark>) -> Result<(), SinkError> {
-    let path = path_of(file.file_path());
-    let builder = ParquetRecordBatchReaderBuilder::try_new(at(&path, File::open(&path))?)?;
+fn look(warehouse: &Warehouse, location: &str, marks: &BTreeSet<Mark>, found: &mut BTreeSet<Mark>) -> Result<(), SinkError> {
+    let builder = file::open(warehouse, location)?;
     let names = ["event_id", "provenance.request_id", "provenance.partition", "provenance.offset"];
     let projection = ProjectionMask::columns(builder.parquet_schema(), names);
     for batch in builder.with_projection(projection).build()? {

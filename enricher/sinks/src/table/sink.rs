@@ -8,14 +8,14 @@ use super::error::SinkError;
 use super::metrics::Metrics;
 use super::worker::Worker;
 use forebay_stores::log::Log;
-use std::path::{Path, PathBuf};
+use forebay_stores::objects::Objects;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// The running sink.
 pub struct TableSink {
     shared: Arc<Shared>,
-    folder: PathBuf,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -29,6 +29,8 @@ pub(super) struct State {
     pub failed: Option<String>,
     /// Why it is trying again at present.
     pub trouble: Option<String>,
+    /// By what DuckDB finds the table: its folder, or in a bucket its current metadata file.
+    pub place: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -48,33 +50,31 @@ impl Shared {
 }
 
 impl TableSink {
-    /// Opens the table, making it if there is none, and begins to fill it from the offsets that it holds.
-    pub async fn start(config: Config, log: Arc<dyn Log>, registry: &prometheus::Registry) -> Result<TableSink, SinkError> {
+    /// Opens the table, making it if there is none, and begins to fill it from the offsets that it holds. `objects` has
+    /// the root of `config.warehouse`.
+    pub async fn start(
+        config: Config,
+        log: Arc<dyn Log>,
+        objects: Arc<dyn Objects>,
+        registry: &prometheus::Registry,
+    ) -> Result<TableSink, SinkError> {
         let metrics = Metrics::new(registry)?;
         let shared = Arc::new(Shared::default());
         let (started, opened) = tokio::sync::oneshot::channel();
         let theirs = shared.clone();
-        let run = move || {
-            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-                Ok(runtime) => runtime,
-                Err(source) => return drop(started.send(Err(SinkError::Io { path: PathBuf::new(), source }))),
-            };
-            runtime.block_on(async move {
-                match Worker::open(config, log, metrics, theirs).await {
-                    Ok(worker) => {
-                        if started.send(Ok(worker.folder())).is_ok() {
-                            worker.run().await;
-                        }
-                    }
-                    Err(error) => drop(started.send(Err(error))),
+        let run = move || match Worker::open(config, log, objects, metrics, theirs) {
+            Ok(worker) => {
+                if started.send(Ok(())).is_ok() {
+                    worker.run();
                 }
-            });
+            }
+            Err(error) => drop(started.send(Err(error))),
         };
-        // Blocking reads, encoding and file work: a thread of its own keeps them off the caller's runtime.
+        // Log, object store and catalogue block: a thread of its own keeps them off the caller's runtime.
         let thread = std::thread::Builder::new().name("sink-table".into()).spawn(run);
-        let thread = at(Path::new(""), thread)?;
-        let folder = opened.await.map_err(|_| SinkError::Ended)??;
-        Ok(TableSink { shared, folder, thread: Some(thread) })
+        let thread = at(Path::new("sink-table"), thread)?;
+        opened.await.map_err(|_| SinkError::Ended)??;
+        Ok(TableSink { shared, thread: Some(thread) })
     }
 
     /// Whether rows reach the table at present; else why not.
@@ -102,7 +102,7 @@ impl TableSink {
 
     /// The SQL by which DuckDB reads the table.
     pub fn duckdb_line(&self) -> String {
-        duckdb_line(&self.folder)
+        format!("SELECT * FROM iceberg_scan('{}');", self.shared.state().place.replace('\'', "''"))
     }
 }
 
@@ -113,8 +113,4 @@ impl Drop for TableSink {
             state.stop = Stop::Leave;
         }
     }
-}
-
-fn duckdb_line(folder: &Path) -> String {
-    format!("SELECT * FROM iceberg_scan('{}');", folder.display().to_string().replace('\'', "''"))
 }

@@ -3,19 +3,18 @@
 //! Owns: loading, creating and growing the table, and the refusals that a table by itself gives. Does not own: the
 //! log (`offsets`), adding rows (`commit`).
 
-use super::catalogue::{Catalogue, Swap};
+use super::catalogue::{Catalogue, Next, Swap};
 use super::columns;
-use super::disk::{self, path_of};
 use super::error::{Refusal, SinkError};
+use super::hint;
 use super::offsets::{Offsets, PROPERTY};
-use super::{NAMESPACE, TABLE, hint};
+use super::warehouse::{Warehouse, now};
 use iceberg::MetadataLocation;
 use iceberg::io::FileIO;
 use iceberg::spec::{
     FormatVersion, MAIN_BRANCH, SnapshotRef, SnapshotReference, SortOrder, TableMetadata, TableMetadataBuilder, Transform,
 };
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Older metadata files that are kept beside the current one.
@@ -23,7 +22,7 @@ const METADATA_FILES: usize = 20;
 
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
-    /// Path of the metadata file as the catalogue has it.
+    /// Of the metadata file, as the catalogue has it.
     pub location: String,
     pub metadata: Arc<TableMetadata>,
     /// Branches and tags that others made, beside `main`.
@@ -38,15 +37,25 @@ pub(super) struct Reference {
 }
 
 impl Stored {
-    pub(super) async fn load(io: &FileIO, location: String) -> Result<Stored, SinkError> {
-        let metadata = TableMetadata::read_from(io, &location).await?;
-        let others = Arc::new(others(&metadata));
-        Ok(Stored { location, metadata: Arc::new(metadata), others })
+    pub(super) fn load(warehouse: &Warehouse, location: String) -> Result<Stored, SinkError> {
+        let metadata = now(TableMetadata::read_from(&warehouse.scratch(&location)?, &location))?;
+        Ok(Stored::of(location, metadata))
     }
 
-    /// The folder of the table.
-    pub(super) fn folder(&self) -> PathBuf {
-        path_of(self.metadata.location())
+    pub(super) fn of(location: String, metadata: TableMetadata) -> Stored {
+        let others = Arc::new(others(&metadata));
+        Stored { location, metadata: Arc::new(metadata), others }
+    }
+
+    /// Puts `metadata` as the first file of a table.
+    pub(super) fn put_first(warehouse: &Warehouse, metadata: Arc<TableMetadata>) -> Result<Stored, SinkError> {
+        put(warehouse, &MetadataLocation::new_with_metadata(metadata.location(), &metadata), metadata, Arc::default())
+    }
+
+    /// Puts `metadata` as the file that follows this one.
+    pub(super) fn put_next(&self, warehouse: &Warehouse, metadata: Arc<TableMetadata>) -> Result<Stored, SinkError> {
+        let location: MetadataLocation = self.location.parse()?;
+        put(warehouse, &location.with_next_version(), metadata, self.others.clone())
     }
 
     /// The offsets that the table holds; `None` before the first commit. Refuses a table that two stories are told of.
@@ -74,9 +83,9 @@ impl Stored {
         })
     }
 
-    fn check(&self, folder: &Path) -> Result<(), Refusal> {
-        if self.folder() != folder {
-            return Err(Refusal::Moved { found: self.metadata.location().to_owned(), expected: folder.display().to_string() });
+    fn check(&self, warehouse: &Warehouse) -> Result<(), Refusal> {
+        if !warehouse.is_table(self.metadata.location()) {
+            return Err(Refusal::Moved { found: self.metadata.location().to_owned(), expected: warehouse.table_location() });
         }
         if self.metadata.format_version() != FormatVersion::V2 {
             return Err(Refusal::Format(self.metadata.format_version().to_string()));
@@ -90,35 +99,28 @@ impl Stored {
 }
 
 /// Loads the table, or makes it, and adds the columns that it lacks.
-pub(super) async fn open(catalogue: &mut Catalogue, io: &FileIO, warehouse: &Path) -> Result<Stored, SinkError> {
-    let folder = warehouse.join(NAMESPACE).join(TABLE);
+pub(super) fn open(catalogue: &mut Catalogue, warehouse: &Warehouse) -> Result<Stored, SinkError> {
     loop {
-        let stored = match catalogue.location().await? {
-            None => match create(catalogue, io, &folder).await? {
+        let stored = match catalogue.load(warehouse)? {
+            None => match create(catalogue, warehouse)? {
                 Some(stored) => stored,
                 None => continue,
             },
-            Some(location) => Stored::load(io, location).await?,
+            Some(stored) => stored,
         };
-        stored.check(&folder)?;
+        stored.check(warehouse)?;
         stored.offsets()?;
         let Some(schema) = columns::with_missing(stored.metadata.current_schema(), stored.metadata.last_column_id())? else {
             return Ok(stored);
         };
         tracing::info!(schema = schema.schema_id(), "adding columns to the table");
         let builder = stored.metadata.as_ref().clone().into_builder(Some(stored.location.clone())).add_current_schema(schema)?;
-        let grown = next(io, &stored, builder.build()?.metadata).await?;
-        match catalogue.swap(&stored.location, &grown.location).await? {
-            Swap::Done => return Ok(grown),
-            Swap::Lost => disk::remove(&path_of(&grown.location)),
+        match catalogue.commit(warehouse, &stored, &Next::from(builder.build()?))? {
+            Swap::Done(grown) => return Ok(grown),
+            Swap::Lost => {}
+            Swap::Unknown(error) => return Err(error),
         }
     }
-}
-
-/// Writes `metadata` as the file that follows `base`, on disk when this returns.
-pub(super) async fn next(io: &FileIO, base: &Stored, metadata: TableMetadata) -> Result<Stored, SinkError> {
-    let location: MetadataLocation = base.location.parse()?;
-    write(io, &location.with_next_version(), metadata, base.others.clone()).await
 }
 
 fn others(metadata: &TableMetadata) -> Vec<Reference> {
@@ -128,19 +130,13 @@ fn others(metadata: &TableMetadata) -> Vec<Reference> {
     others.map(|(_, reference)| Reference { snapshot_id: reference.snapshot_id, is_branch: reference.is_branch() }).collect()
 }
 
-async fn create(catalogue: &mut Catalogue, io: &FileIO, folder: &Path) -> Result<Option<Stored>, SinkError> {
+fn create(catalogue: &mut Catalogue, warehouse: &Warehouse) -> Result<Option<Stored>, SinkError> {
     // Without this, a lost catalogue would turn a table's files into orphans, and a sweep would take them.
-    if folder.join(hint::FILE).exists() {
-        return Err(Refusal::Uncatalogued { folder: folder.display().to_string() }.into());
+    if hint::is_there(warehouse) || warehouse.has_rows()? {
+        return Err(Refusal::Uncatalogued { place: warehouse.table_location() }.into());
     }
-    disk::create_dirs(&folder.join("metadata"))?;
-    disk::create_dirs(&folder.join("data"))?;
     let schema = columns::schema()?;
     let spec = columns::partitions(&schema)?;
-    let location = folder.to_str().ok_or_else(|| SinkError::Io {
-        path: folder.to_owned(),
-        source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path of a warehouse must be UTF-8"),
-    })?;
     let properties = HashMap::from(
         [
             ("write.format.default", "parquet"),
@@ -152,29 +148,26 @@ async fn create(catalogue: &mut Catalogue, io: &FileIO, folder: &Path) -> Result
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned())),
     );
-    let metadata =
-        TableMetadataBuilder::new(schema, spec, SortOrder::unsorted_order(), location.to_owned(), FormatVersion::V2, properties)?
-            .build()?
-            .metadata;
-    let stored = write(io, &MetadataLocation::new_with_metadata(location, &metadata), metadata, Arc::default()).await?;
-    match catalogue.register(&stored.location).await? {
-        Swap::Done => Ok(Some(stored)),
-        Swap::Lost => {
-            disk::remove(&path_of(&stored.location));
-            Ok(None)
-        }
-    }
+    let (sort, location) = (SortOrder::unsorted_order(), warehouse.table_location());
+    let built = TableMetadataBuilder::new(schema, spec, sort, location, FormatVersion::V2, properties)?.build()?;
+    catalogue.create(warehouse, built.metadata)
 }
 
-async fn write(
-    io: &FileIO,
+/// On an error, what may have been put of it is removed again: nobody names it.
+fn put(
+    warehouse: &Warehouse,
     location: &MetadataLocation,
-    metadata: TableMetadata,
+    metadata: Arc<TableMetadata>,
     others: Arc<Vec<Reference>>,
 ) -> Result<Stored, SinkError> {
     let location = location.with_new_metadata(&metadata);
-    metadata.write_to(io, &location).await?;
+    let scratch = FileIO::new_with_memory();
+    now(metadata.write_to(&scratch, &location))?;
     let location = location.to_string();
-    disk::sync_file(&path_of(&location))?;
-    Ok(Stored { location, metadata: Arc::new(metadata), others })
+    let bytes = now(scratch.new_input(&location)?.read())?;
+    if let Err(error) = warehouse.put(&location, &bytes) {
+        warehouse.remove(&location);
+        return Err(error);
+    }
+    Ok(Stored { location, metadata, others })
 }

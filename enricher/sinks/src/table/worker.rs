@@ -8,23 +8,23 @@ use super::batch::Batch;
 use super::catalogue::Catalogue;
 use super::commit::{Committer, Outcome};
 use super::config::Config;
-use super::disk::{self, at};
 use super::error::SinkError;
-use super::expire::{self, Expired, Keep};
+use super::expire::{self, Keep};
 use super::file::Format;
 use super::metrics::{Ended, Metrics};
 use super::offsets::{LogView, resume};
 use super::redelivery::{self, Mark};
 use super::sink::{Shared, Stop};
 use super::stored::{self, Stored};
+use super::warehouse::Warehouse;
 use super::{NAMESPACE, TABLE, compact, hint, sweep};
 use forebay_schemas::limit;
 use forebay_schemas::topic::Topic;
 use forebay_schemas::wire::trusted::{self, Trusted};
-use forebay_stores::log::{Log, Reader, Record, TopicPartition};
-use iceberg::io::FileIO;
+use forebay_stores::log::{Bounds, Log, LogError, Reader, Record, TopicPartition};
+use forebay_stores::objects::Objects;
+use iceberg::spec::SnapshotRef;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,11 +33,13 @@ const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 const NAP: Duration = Duration::from_millis(200);
 const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+/// How often the log is asked how much is left.
+const LAG_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Worker {
     config: Config,
     log: Arc<dyn Log>,
-    io: FileIO,
+    pub(super) warehouse: Warehouse,
     catalogue: Catalogue,
     table: Stored,
     pub(super) format: Arc<Format>,
@@ -49,23 +51,26 @@ pub(super) struct Worker {
     /// When the batch got its first record.
     filled_since: Option<Instant>,
     commits: usize,
-    last_sweep: Instant,
+    last_sweep: Option<Instant>,
     lag_told: Option<Instant>,
 }
 
 impl Worker {
-    pub(super) async fn open(config: Config, log: Arc<dyn Log>, metrics: Metrics, shared: Arc<Shared>) -> Result<Worker, SinkError> {
-        disk::create_dirs(&std::path::absolute(&config.warehouse).unwrap_or_else(|_| config.warehouse.clone()))?;
-        let warehouse = at(&config.warehouse, config.warehouse.canonicalize())?;
-        let io = FileIO::new_with_fs();
-        let mut catalogue = Catalogue::open(&config.catalogue).await?;
-        let table = stored::open(&mut catalogue, &io, &warehouse).await?;
-        hint::write(&table)?;
+    pub(super) fn open(
+        config: Config,
+        log: Arc<dyn Log>,
+        objects: Arc<dyn Objects>,
+        metrics: Metrics,
+        shared: Arc<Shared>,
+    ) -> Result<Worker, SinkError> {
+        let warehouse = Warehouse::open(&config.warehouse, objects)?;
+        let mut catalogue = Catalogue::open(&config)?;
+        let table = stored::open(&mut catalogue, &warehouse)?;
         let (format, readers, batch) = begin(&config, log.as_ref(), &table)?;
         let mut worker = Worker {
             config,
             log,
-            io,
+            warehouse,
             catalogue,
             table,
             format,
@@ -76,35 +81,30 @@ impl Worker {
             last_commit: None,
             filled_since: None,
             commits: 0,
-            last_sweep: Instant::now(),
+            last_sweep: None,
             lag_told: None,
         };
-        worker.sweep().await;
-        worker.tell_lag(true)?;
+        worker.tell_readers()?;
+        worker.tell_lag()?;
         tracing::info!(table = %format!("{NAMESPACE}.{TABLE}"), location = %worker.table.location, "table sink started");
         Ok(worker)
     }
 
-    /// The table's folder.
-    pub(super) fn folder(&self) -> PathBuf {
-        self.table.folder()
-    }
-
     /// Until it is stopped or cannot go on.
-    pub(super) async fn run(mut self) {
+    pub(super) fn run(mut self) {
         let mut retry = RETRY_MIN;
         loop {
             let stop = self.shared.state().stop;
             let result = match stop {
                 Stop::Leave => return,
-                Stop::Drain => match self.drain().await {
+                Stop::Drain => match self.drain() {
                     Ok(()) => {
                         self.shared.state().trouble = None;
-                        return self.catalogue.close().await;
+                        return self.catalogue.close();
                     }
                     Err(error) => Err(error),
                 },
-                Stop::No => self.turn().await,
+                Stop::No => self.turn(),
             };
             let Err(error) = result else {
                 if retry != RETRY_MIN {
@@ -121,9 +121,9 @@ impl Worker {
             }
             tracing::warn!(%error, "table sink in trouble; trying again in {retry:?}");
             self.shared.state().trouble = Some(error.to_string());
-            self.rest(retry).await;
+            self.rest(retry);
             retry = (retry * 2).min(RETRY_MAX);
-            if let Err(error) = self.begin_again().await {
+            if let Err(error) = self.begin_again() {
                 tracing::warn!(%error, "table sink still in trouble");
                 if error.is_final() {
                     self.shared.state().failed = Some(error.to_string());
@@ -134,15 +134,14 @@ impl Worker {
     }
 
     /// One look at every partition, and a commit when it is due.
-    pub(super) async fn turn(&mut self) -> Result<(), SinkError> {
-        let read = self.pass().await?;
+    pub(super) fn turn(&mut self) -> Result<(), SinkError> {
+        let read = self.pass()?;
         if self.is_full() || (!self.batch.is_empty() && self.due_in() == Duration::ZERO) {
-            self.commit().await?;
+            self.commit()?;
         }
-        if self.last_sweep.elapsed() >= SWEEP_EVERY {
-            self.sweep().await;
+        if self.lag_told.is_none_or(|told| told.elapsed() >= LAG_EVERY) {
+            self.tell_lag()?;
         }
-        self.tell_lag(false)?;
         if read == 0 {
             let wait = if self.batch.is_empty() { NAP } else { NAP.min(self.due_in()) };
             self.log.wait_past(&self.positions(), wait);
@@ -151,18 +150,27 @@ impl Worker {
     }
 
     /// Everything up to the log's present end, committed.
-    pub(super) async fn drain(&mut self) -> Result<(), SinkError> {
+    pub(super) fn drain(&mut self) -> Result<(), SinkError> {
         let ends = LogView::of(self.log.as_ref())?.bounds;
-        while self.readers.iter().any(|(partition, reader)| reader.position() < ends.get(partition).map_or(0, |bounds| bounds.end)) {
-            if self.pass().await? == 0 {
-                break;
-            }
-            if self.is_full() {
-                self.commit().await?;
+        // Where another sink commits meanwhile, some of it is read again, from a later place.
+        while !(self.drain_to(&ends)? && self.commit()?) {}
+        self.tell_lag()
+    }
+
+    /// `false`: a commit on the way found that the table had moved on.
+    fn drain_to(&mut self, ends: &BTreeMap<i32, Bounds>) -> Result<bool, SinkError> {
+        for (&partition, bounds) in ends {
+            while let Some(reader) = self.readers.get_mut(&partition) {
+                let records = reader.read_to(bounds.end, limit::SINK_READ_BYTES, limit::SINK_READ_RECORDS)?;
+                if records.is_empty() {
+                    break;
+                }
+                if !self.take(partition, records)? || (self.is_full() && !self.commit()?) {
+                    return Ok(false);
+                }
             }
         }
-        self.commit().await?;
-        self.tell_lag(true)
+        Ok(true)
     }
 
     fn is_full(&self) -> bool {
@@ -177,63 +185,62 @@ impl Worker {
         linger.max(pause)
     }
 
-    pub(super) async fn pass(&mut self) -> Result<usize, SinkError> {
+    pub(super) fn pass(&mut self) -> Result<usize, SinkError> {
         let mut count = 0;
         for partition in self.readers.keys().copied().collect::<Vec<_>>() {
             let Some(reader) = self.readers.get_mut(&partition) else { continue };
             let records = reader.read(limit::SINK_READ_BYTES, limit::SINK_READ_RECORDS)?;
-            let next = reader.position();
-            if records.is_empty() {
-                continue;
-            }
             count += records.len();
-            self.take(partition, records).await?;
-            // A commit within `take` may have found the table changed and begun anew elsewhere.
-            if self.readers.get(&partition).is_some_and(|reader| reader.position() == next) {
-                self.batch.advance(partition, next);
-            }
-            if self.is_full() {
+            if !self.take(partition, records)? || self.is_full() {
                 break;
             }
-        }
-        if count > 0 && self.filled_since.is_none() {
-            self.filled_since = Some(Instant::now());
         }
         Ok(count)
     }
 
-    /// Puts records into the batch, but for those that the table has already.
-    async fn take(&mut self, partition: i32, records: Vec<Record>) -> Result<(), SinkError> {
+    /// Puts what was just read into the batch, but for what the table has already. `false`: a commit on the way found
+    /// that the table had moved on, and everything is read anew.
+    fn take(&mut self, partition: i32, records: Vec<Record>) -> Result<bool, SinkError> {
+        if !records.is_empty() && self.filled_since.is_none() {
+            self.filled_since = Some(Instant::now());
+        }
         let mut records = records.into_iter();
         for record in records.by_ref() {
             let event = decode(partition, &record)?;
             if redelivery::is_suspect(&event, partition, self.batch.offsets()) {
-                return self.take_suspects(partition, event, record, records).await;
+                if !self.take_suspects(partition, event, record, records)? {
+                    return Ok(false);
+                }
+                break;
             }
             self.batch.push(partition, &event, size(&record))?;
         }
-        Ok(())
+        // Beyond the last record, where the log holds none: offsets have gaps.
+        if let Some(reader) = self.readers.get(&partition) {
+            self.batch.advance(partition, reader.position());
+        }
+        Ok(true)
     }
 
     /// The rest of a read whose first record may be in the table already.
-    async fn take_suspects(
+    fn take_suspects(
         &mut self,
         partition: i32,
         event: Trusted,
         record: Record,
         rest: std::vec::IntoIter<Record>,
-    ) -> Result<(), SinkError> {
+    ) -> Result<bool, SinkError> {
         let mut events = vec![(event, size(&record))];
         for record in rest {
             events.push((decode(partition, &record)?, size(&record)));
         }
         // The table can only be asked about what is in it.
         self.batch.advance(partition, record.offset);
-        if !self.commit().await? {
-            return Ok(());
+        if !self.commit()? {
+            return Ok(false);
         }
         let marks: BTreeSet<_> = events.iter().map(|(event, _)| Mark::of(event)).collect();
-        let mut known = redelivery::in_table(&marks, &self.table, &self.io).await?;
+        let mut known = redelivery::in_table(&marks, &self.table, &self.warehouse)?;
         let mut left_out = 0;
         for (event, bytes) in events {
             if known.insert(Mark::of(&event)) {
@@ -247,29 +254,31 @@ impl Worker {
             tracing::warn!(partition, records = left_out, "records that the table has already were left out");
             self.metrics.redelivered(left_out);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Commits the batch, if there is something in it. `false`: the table had moved on; everything is read anew.
-    pub(super) async fn commit(&mut self) -> Result<bool, SinkError> {
+    pub(super) fn commit(&mut self) -> Result<bool, SinkError> {
         if self.batch.is_empty() {
             return Ok(true);
         }
         let to = self.batch.offsets().clone();
         let next = Batch::new(self.format.clone(), Some(to.clone()), to);
-        let written = std::mem::replace(&mut self.batch, next).finish()?;
+        let written = std::mem::replace(&mut self.batch, next).finish(&self.warehouse)?;
         self.filled_since = None;
         let rows = written.rows;
-        match self.committer().append(&written).await? {
+        match self.committer().append(&written)? {
             Outcome::Committed { table, expired } => {
-                self.committed(table, expired).await;
+                self.committed(table, &expired);
                 self.metrics.commit(Ended::Committed);
                 self.last_commit = Some(Instant::now());
                 tracing::debug!(rows, location = %self.table.location, "committed");
-                self.tell_lag(true)?;
+                if self.last_sweep.is_none_or(|swept| swept.elapsed() >= SWEEP_EVERY) {
+                    self.sweep();
+                }
                 self.commits += 1;
                 if self.config.compact && self.commits.is_multiple_of(limit::SINK_SMALL_FILES) {
-                    return self.rewrite().await;
+                    return self.rewrite();
                 }
                 Ok(true)
             }
@@ -277,11 +286,11 @@ impl Worker {
         }
     }
 
-    pub(super) async fn rewrite(&mut self) -> Result<bool, SinkError> {
-        while let Some(change) = compact::rewrite(&self.table, &self.io).await? {
-            match self.committer().replace(&change).await? {
+    pub(super) fn rewrite(&mut self) -> Result<bool, SinkError> {
+        while let Some(change) = compact::rewrite(&self.table, &self.warehouse)? {
+            match self.committer().replace(&change)? {
                 Outcome::Committed { table, expired } => {
-                    self.committed(table, expired).await;
+                    self.committed(table, &expired);
                     self.metrics.commit(Ended::Rewritten);
                 }
                 Outcome::Superseded { table } => return self.superseded(table),
@@ -295,16 +304,16 @@ impl Worker {
             snapshots: self.config.snapshots_kept,
             age_ms: i64::try_from(self.config.snapshot_age.0.as_millis()).unwrap_or(i64::MAX),
         };
-        Committer { catalogue: &mut self.catalogue, io: &self.io, keep, table: &self.table }
+        Committer { catalogue: &mut self.catalogue, warehouse: &self.warehouse, keep, table: &self.table }
     }
 
     /// The table is a new one. What fails from here on leaves files or an old hint, and is mended later.
-    async fn committed(&mut self, table: Stored, expired: Expired) {
+    fn committed(&mut self, table: Stored, expired: &[SnapshotRef]) {
         self.table = table;
-        if let Err(error) = hint::write(&self.table) {
+        if let Err(error) = self.tell_readers() {
             tracing::warn!(%error, "could not write version-hint.text");
         }
-        if let Err(error) = expire::clean(&self.table, expired, &self.io).await {
+        if let Err(error) = expire::clean(&self.table, expired, &self.warehouse) {
             tracing::warn!(%error, "could not remove the files of expired snapshots; a sweep will");
         }
     }
@@ -312,36 +321,45 @@ impl Worker {
     fn superseded(&mut self, table: Stored) -> Result<bool, SinkError> {
         tracing::warn!("another sink committed to the table; going on from its offsets");
         self.metrics.commit(Ended::Superseded);
-        self.table = table;
+        self.committed(table, &[]);
         (self.format, self.readers, self.batch) = begin(&self.config, self.log.as_ref(), &self.table)?;
         Ok(false)
     }
 
     /// Drops what is in hand and goes on from what the table says.
-    async fn begin_again(&mut self) -> Result<(), SinkError> {
-        let location = self.catalogue.location().await?.ok_or(SinkError::Gone)?;
-        self.table = Stored::load(&self.io, location).await?;
+    fn begin_again(&mut self) -> Result<(), SinkError> {
+        self.table = self.catalogue.load(&self.warehouse)?.ok_or(SinkError::Gone)?;
         self.filled_since = None;
         (self.format, self.readers, self.batch) = begin(&self.config, self.log.as_ref(), &self.table)?;
-        hint::write(&self.table)
+        self.tell_readers()
     }
 
-    async fn sweep(&mut self) {
-        self.last_sweep = Instant::now();
-        match sweep::sweep(&self.table, &self.io, self.config.orphan_grace()).await {
+    /// By what DuckDB finds the table as it is now.
+    fn tell_readers(&self) -> Result<(), SinkError> {
+        let folder = self.warehouse.table_folder().map(|folder| folder.display().to_string());
+        self.shared.state().place = folder.unwrap_or_else(|| self.table.location.clone());
+        hint::write(&self.table, &self.warehouse)
+    }
+
+    fn sweep(&mut self) {
+        self.last_sweep = Some(Instant::now());
+        match sweep::sweep(&self.table, &self.warehouse, self.config.orphan_grace(), self.catalogue.is_by_files()) {
             Ok(0) => {}
             Ok(files) => tracing::info!(files, "removed files that no snapshot names"),
             Err(error) => tracing::warn!(%error, "could not look for orphaned files"),
         }
     }
 
-    fn tell_lag(&mut self, now: bool) -> Result<(), SinkError> {
-        if !now && self.lag_told.is_some_and(|told| told.elapsed() < Duration::from_secs(1)) {
-            return Ok(());
-        }
+    /// How much of the log is not in the table. What was read and is no row (gaps, transaction markers) is nothing to wait
+    /// for, so with nothing in hand the readers' places count.
+    fn tell_lag(&mut self) -> Result<(), SinkError> {
         self.lag_told = Some(Instant::now());
-        let committed = self.table.offsets()?.unwrap_or_default();
         let view = LogView::of(self.log.as_ref())?;
+        let read = self.batch.offsets();
+        if view.topic != read.topic {
+            return Err(LogError::Io("the trusted topic was created anew".to_owned()).into());
+        }
+        let committed = if self.batch.is_empty() { read.clone() } else { self.table.offsets()?.unwrap_or_default() };
         let lag = view.bounds.iter().map(|(partition, bounds)| {
             let next = committed.next.get(partition).copied().unwrap_or(bounds.start);
             (bounds.end - next).max(0)
@@ -355,10 +373,10 @@ impl Worker {
         self.readers.iter().map(|(&partition, reader)| (at(partition), reader.position())).collect()
     }
 
-    async fn rest(&self, time: Duration) {
+    fn rest(&self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until && self.shared.state().stop == Stop::No {
-            tokio::time::sleep(NAP.min(time)).await;
+            std::thread::sleep(NAP.min(time));
         }
     }
 }

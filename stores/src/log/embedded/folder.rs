@@ -60,7 +60,7 @@ impl Folder {
         let opened = if there.is_empty() { wanted.clone() } else { there.into_iter().collect() };
         let shared = tuning::Families::new(options);
         let families = opened.iter().map(|name| ColumnFamilyDescriptor::new(name, shared.options()));
-        durable::make_dirs(dir).map_err(|e| LogError::Io(format!("{}: {e}", dir.display())))?;
+        durable::make_dirs(dir, durable::Access::Owner).map_err(|e| LogError::Io(format!("{}: {e}", dir.display())))?;
         let mut db = DB::open_cf_descriptors(&db_options, dir, families).map_err(io)?;
         check_topics(&db, options.partitions)?;
         for name in wanted.difference(&opened) {

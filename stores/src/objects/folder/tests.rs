@@ -27,6 +27,17 @@ fn nothing_is_made_before_the_first_put_and_what_is_made_is_private() {
 }
 
 #[test]
+fn what_is_shared_is_open_as_the_umask_lets_it() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("by_umask")).unwrap();
+    fs::write(dir.path().join("by_umask/file"), b"1").unwrap();
+    Folder::shared(dir.path().join("objects")).put_if_absent("data/one", Content::Bytes(b"1")).unwrap();
+    let mode = |path: &str| fs::metadata(dir.path().join(path)).unwrap().permissions().mode();
+    assert_eq!(mode("objects/data"), mode("by_umask"));
+    assert_eq!(mode("objects/data/one"), mode("by_umask/file"));
+}
+
+#[test]
 fn leftovers_of_a_killed_put_are_not_listed_and_not_in_the_way() {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder::new(dir.path());

@@ -2,23 +2,26 @@
 
 mod log;
 
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, Next, Swap};
 use super::commit::{Attempt, Outcome};
 use super::config::Config;
 use super::error::{Refusal, SinkError};
-use super::lookup::lookup;
+use super::lookup::{Lookup, lookup};
 use super::manifests::Change;
 use super::metrics::Metrics;
+use super::place::{self, CatalogueAt};
 use super::sink::TableSink;
 use super::stored::Stored;
+use super::warehouse::Warehouse;
 use super::worker::Worker;
-use super::{disk, file, manifests};
+use super::{file, manifests};
 use arrow_array::cast::AsArray;
 use forebay_schemas::id::{EventId, RequestId};
 use forebay_schemas::limit;
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::trusted::{Campaign, Device, Geo, Page, Provenance, TimeOrigin, Trusted};
-use iceberg::io::FileIO;
+use forebay_stores::objects::folder::Folder;
+use forebay_stores::objects::{Content, Objects, Put};
 use iceberg::spec::{NestedField, Operation, PrimitiveType, Schema, Type};
 use log::FakeLog;
 use std::path::{Path, PathBuf};
@@ -73,20 +76,29 @@ impl World {
     }
     fn config(&self) -> Config {
         Config {
-            warehouse: self.folder.path().join("warehouse"),
-            catalogue: self.folder.path().join("catalog.sqlite"),
+            warehouse: place::Warehouse::Folder(self.folder.path().join("warehouse")),
+            catalogue: CatalogueAt::File(self.folder.path().join("catalog.sqlite")),
             commit_interval: "0s".parse().expect("a span"),
             snapshot_age: "0s".parse().expect("a span"),
             snapshots_kept: 3,
             ..Config::default()
         }
     }
-    async fn worker(&self) -> Worker {
-        self.worker_with(self.config()).await.expect("opens")
+    fn worker(&self) -> Worker {
+        self.worker_with(self.config()).expect("opens")
     }
-    async fn worker_with(&self, config: Config) -> Result<Worker, SinkError> {
+    fn worker_with(&self, config: Config) -> Result<Worker, SinkError> {
         let metrics = Metrics::new(&prometheus::Registry::new()).expect("metrics");
-        Worker::open(config, Arc::new(self.log.clone()), metrics, Arc::default()).await
+        Worker::open(config, Arc::new(self.log.clone()), self.objects(), metrics, Arc::default())
+    }
+    fn objects(&self) -> Arc<dyn Objects> {
+        Arc::new(Folder::new(self.folder.path().join("warehouse")))
+    }
+    fn warehouse(&self) -> Warehouse {
+        Warehouse::look(&self.config().warehouse, self.objects()).expect("a warehouse")
+    }
+    fn catalogue(&self) -> Catalogue {
+        Catalogue::look(&self.config()).expect("opens").expect("a catalogue")
     }
     fn put(&self, partition: i32, ids: std::ops::Range<i64>) {
         for offset in ids {
@@ -94,17 +106,16 @@ impl World {
             self.log.put(index, &trusted(partition, 10 * offset, &format!("e{partition}-{offset}")));
         }
     }
-    async fn stored(&self) -> Stored {
-        let location = Catalogue::look(&self.config().catalogue).expect("a catalogue").location().await.expect("read").expect("a table");
-        Stored::load(&FileIO::new_with_fs(), location).await.expect("loads")
+    fn stored(&self) -> Stored {
+        self.catalogue().load(&self.warehouse()).expect("loads").expect("a table")
     }
     /// The event ids in the table, sorted, as any reader would find them.
-    async fn ids(&self) -> Vec<String> {
-        let table = self.stored().await;
+    fn ids(&self) -> Vec<String> {
+        let table = self.stored();
         let schema = Arc::new(iceberg::arrow::schema_to_arrow_schema(table.metadata.current_schema()).expect("arrow"));
         let mut ids = Vec::new();
-        for location in self.live(&table).await {
-            for batch in file::read(&disk::path_of(&location), schema.clone()).expect("opens") {
+        for location in self.live(&table) {
+            for batch in file::read(&self.warehouse(), &location, schema.clone()).expect("opens") {
                 let batch = batch.expect("reads");
                 ids.extend(batch.column_by_name("event_id").expect("ids").as_string::<i32>().iter().flatten().map(str::to_owned));
             }
@@ -112,13 +123,19 @@ impl World {
         ids.sort_unstable();
         ids
     }
-    async fn live(&self, table: &Stored) -> Vec<String> {
+    fn live(&self, table: &Stored) -> Vec<String> {
         let mut files = Vec::new();
-        for manifest in manifests::of_table(table).expect("manifests") {
-            let entries = manifests::live(&manifest, &FileIO::new_with_fs()).await.expect("entries");
+        for manifest in manifests::of_table(table, &self.warehouse()).expect("manifests") {
+            let entries = manifests::live(&manifest, &self.warehouse()).expect("entries");
             files.extend(entries.iter().map(|entry| entry.file_path().to_owned()));
         }
         files
+    }
+    fn lookup(&self, partition: i32, offset: i64) -> Option<Lookup> {
+        waited(lookup(&self.config(), &self.objects(), partition, offset)).expect("looks")
+    }
+    fn hint(&self) -> PathBuf {
+        self.folder.path().join("warehouse/forebay/trusted_events/metadata/version-hint.text")
     }
     fn files(&self, end: &str) -> Vec<PathBuf> {
         let mut files = Vec::new();
@@ -126,6 +143,10 @@ impl World {
         files.retain(|path| path.to_string_lossy().ends_with(end));
         files
     }
+}
+
+fn waited<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(work)
 }
 
 fn visit(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -140,58 +161,58 @@ fn ids(partition: i32, range: std::ops::Range<i64>) -> Vec<String> {
     ids
 }
 
-#[tokio::test]
-async fn rows_and_offsets_enter_together_and_nothing_new_is_no_commit() {
+#[test]
+fn rows_and_offsets_enter_together_and_nothing_new_is_no_commit() {
     let world = World::new();
     world.put(0, 0..5);
-    let mut worker = world.worker().await;
-    worker.drain().await.expect("drains");
-    let first = world.stored().await;
-    worker.drain().await.expect("drains");
-    worker.turn().await.expect("turns");
-    assert_eq!(world.stored().await.location, first.location);
+    let mut worker = world.worker();
+    worker.drain().expect("drains");
+    let first = world.stored();
+    worker.drain().expect("drains");
+    worker.turn().expect("turns");
+    assert_eq!(world.stored().location, first.location);
     world.put(1, 0..3);
-    worker.drain().await.expect("drains");
-    assert_eq!(world.ids().await, [ids(0, 0..5), ids(1, 0..3)].concat());
-    let table = world.stored().await;
+    worker.drain().expect("drains");
+    assert_eq!(world.ids(), [ids(0, 0..5), ids(1, 0..3)].concat());
+    let table = world.stored();
     assert_eq!(table.offsets().expect("offsets").expect("some").next, [(0, 5), (1, 3)].into());
     let summary = &table.metadata.current_snapshot().expect("snapshot").summary().additional_properties;
     assert_eq!((summary["total-records"].as_str(), summary["added-records"].as_str()), ("8", "3"));
-    let hint = std::fs::read_to_string(table.folder().join("metadata/version-hint.text")).expect("hint");
+    let hint = std::fs::read_to_string(world.hint()).expect("hint");
     assert!(table.location.ends_with(&format!("/{hint}.metadata.json")), "{hint}");
 }
 
-#[tokio::test]
-async fn once_each_however_a_crash_falls() {
+#[test]
+fn once_each_however_a_crash_falls() {
     let world = World::new();
     world.put(0, 0..4);
-    world.worker().await.drain().await.expect("drains");
+    world.worker().drain().expect("drains");
 
     // Written, not committed: the process dies with files on disk that nobody names.
     world.put(0, 4..7);
-    let mut worker = world.worker().await;
-    worker.pass().await.expect("reads");
-    let written = hand_over(&mut worker).finish().expect("writes");
+    let mut worker = world.worker();
+    worker.pass().expect("reads");
+    let written = hand_over(&mut worker).finish(&world.warehouse()).expect("writes");
     drop(worker);
     assert_eq!(world.files(".parquet").len(), 2);
 
     // Committed, but neither hint nor offsets in memory: the next one reads the offsets from the table.
-    let mut worker = world.worker().await;
-    worker.pass().await.expect("reads");
-    let written_again = hand_over(&mut worker).finish().expect("writes");
-    let outcome = worker.committer().append(&written_again).await.expect("commits");
+    let mut worker = world.worker();
+    worker.pass().expect("reads");
+    let written_again = hand_over(&mut worker).finish(&world.warehouse()).expect("writes");
+    let outcome = worker.committer().append(&written_again).expect("commits");
     assert!(matches!(outcome, Outcome::Committed { .. }));
     drop(worker);
-    let hint = world.stored().await.folder().join("metadata/version-hint.text");
+    let hint = world.hint();
     let before = std::fs::read_to_string(&hint).expect("hint");
-    let mut worker = world.worker().await;
+    let mut worker = world.worker();
     assert_ne!(std::fs::read_to_string(&hint).expect("hint"), before);
 
     // The files of the first crash turn up late, in the hands of a process that was long gone.
-    let outcome = worker.committer().append(&written).await.expect("decides");
+    let outcome = worker.committer().append(&written).expect("decides");
     assert!(matches!(outcome, Outcome::Superseded { .. }));
-    worker.drain().await.expect("drains");
-    assert_eq!(world.ids().await, ids(0, 0..7));
+    worker.drain().expect("drains");
+    assert_eq!(world.ids(), ids(0, 0..7));
 }
 
 fn hand_over(worker: &mut Worker) -> super::batch::Batch {
@@ -199,232 +220,211 @@ fn hand_over(worker: &mut Worker) -> super::batch::Batch {
     std::mem::replace(&mut worker.batch, empty)
 }
 
-#[tokio::test]
-async fn of_two_sinks_on_a_table_the_loser_appends_nothing() {
+#[test]
+fn of_two_sinks_on_a_table_the_loser_appends_nothing() {
     let world = World::new();
-    let mut one = world.worker().await;
-    let mut two = world.worker().await;
+    let mut one = world.worker();
+    let mut two = world.worker();
     world.put(0, 0..10);
-    one.pass().await.expect("reads");
-    two.pass().await.expect("reads");
-    assert!(one.commit().await.expect("commits"));
-    assert!(!two.commit().await.expect("gives way"));
+    one.pass().expect("reads");
+    two.pass().expect("reads");
+    assert!(one.commit().expect("commits"));
+    assert!(!two.commit().expect("gives way"));
     world.put(0, 10..20);
-    two.drain().await.expect("drains");
-    one.drain().await.expect("drains");
-    assert_eq!(world.ids().await, ids(0, 0..20));
+    two.drain().expect("drains");
+    one.drain().expect("drains");
+    assert_eq!(world.ids(), ids(0, 0..20));
     // The loser's files are gone, and what it read again was nothing.
-    assert_eq!(world.files(".parquet").len(), world.live(&world.stored().await).await.len());
+    assert_eq!(world.files(".parquet").len(), world.live(&world.stored()).len());
 }
 
-#[tokio::test]
-async fn a_commit_of_another_program_is_built_upon() {
+#[test]
+fn a_commit_of_another_program_is_built_upon() {
     let world = World::new();
-    let mut worker = world.worker().await;
+    let mut worker = world.worker();
     world.put(0, 0..3);
-    worker.pass().await.expect("reads");
+    worker.pass().expect("reads");
     // Somebody sets a property, as PyIceberg would: the offsets still stand, so the batch goes on top.
-    let table = world.stored().await;
+    let table = world.stored();
     let builder = table.metadata.as_ref().clone().into_builder(Some(table.location.clone()));
     let builder = builder.set_properties([("owner".to_owned(), "us".to_owned())].into()).expect("sets");
-    let io = FileIO::new_with_fs();
-    let other = super::stored::next(&io, &table, builder.build().expect("builds").metadata).await.expect("writes");
-    let mut catalogue = Catalogue::look(&world.config().catalogue).expect("a catalogue");
-    assert_eq!(catalogue.swap(&table.location, &other.location).await.expect("swaps"), super::catalogue::Swap::Done);
-    assert!(worker.commit().await.expect("commits"));
-    assert_eq!(world.ids().await, ids(0, 0..3));
-    assert_eq!(world.stored().await.metadata.properties()["owner"], "us");
+    let other = Next::from(builder.build().expect("builds"));
+    assert!(matches!(world.catalogue().commit(&world.warehouse(), &table, &other), Ok(Swap::Done(_))));
+    assert!(worker.commit().expect("commits"));
+    assert_eq!(world.ids(), ids(0, 0..3));
+    assert_eq!(world.stored().metadata.properties()["owner"], "us");
 }
 
-#[tokio::test]
-async fn a_commit_whose_answer_was_lost_is_found_in_the_table() {
+#[test]
+fn a_column_that_the_table_lacks_is_added_and_old_files_still_read() {
     let world = World::new();
-    let mut worker = world.worker().await;
-    world.put(0, 0..3);
-    worker.pass().await.expect("reads");
-    let written = hand_over(&mut worker).finish().expect("writes");
-    let base = world.stored().await;
-    let change = Change { added: written.files.clone(), removed: Default::default() };
-    let mut committer = worker.committer();
-    let attempt = Attempt::prepare(&base, &committer, &change, Operation::Append, &written.to).await.expect("prepares");
-    assert!(committer.swap(&base, &attempt).await.expect("swaps").is_none());
-    // Asked again, as after an error: the table is what was tried, or stands on it.
-    assert!(committer.swap(&base, &attempt).await.expect("asks").is_none());
-    world.put(0, 3..4);
-    let mut other = world.worker().await;
-    other.drain().await.expect("drains");
-    assert!(committer.swap(&base, &attempt).await.expect("asks").is_none());
-    // One that did not come through is told what came instead.
-    let late = Attempt::prepare(&base, &committer, &change, Operation::Append, &written.to).await.expect("prepares");
-    let instead = committer.swap(&base, &late).await.expect("asks").expect("another");
-    assert_eq!(instead.location, world.stored().await.location);
-    assert_eq!(world.ids().await, ids(0, 0..4));
-}
-
-#[tokio::test]
-async fn a_column_that_the_table_lacks_is_added_and_old_files_still_read() {
-    let world = World::new();
-    let mut worker = world.worker().await;
+    let mut worker = world.worker();
     let old = i64::try_from(limit::SINK_SMALL_FILES).expect("few") - 1;
     for n in 0..old {
         world.put(0, n..n + 1);
-        worker.drain().await.expect("drains");
+        worker.drain().expect("drains");
     }
     drop(worker);
     // Somebody drops `seq` and adds `team`.
-    let table = world.stored().await;
+    let table = world.stored();
     let schema = table.metadata.current_schema();
     let mut fields: Vec<_> = schema.as_struct().fields().iter().filter(|field| field.name != "seq").cloned().collect();
     fields.push(Arc::new(NestedField::optional(45, "team", Type::Primitive(PrimitiveType::String))));
     let other = Schema::builder().with_schema_id(1).with_fields(fields).build().expect("schema");
     let builder = table.metadata.as_ref().clone().into_builder(Some(table.location.clone())).add_current_schema(other).expect("adds");
-    let io = FileIO::new_with_fs();
-    let next = super::stored::next(&io, &table, builder.build().expect("builds").metadata).await.expect("writes");
-    Catalogue::look(&world.config().catalogue).expect("a catalogue").swap(&table.location, &next.location).await.expect("swaps");
+    let next = Next::from(builder.build().expect("builds"));
+    assert!(matches!(world.catalogue().commit(&world.warehouse(), &table, &next), Ok(Swap::Done(_))));
 
-    let mut worker = world.worker().await;
+    let mut worker = world.worker();
     world.put(0, old..old + 1);
-    worker.drain().await.expect("drains");
-    assert_eq!(world.stored().await.metadata.current_schema().field_id_by_name("seq"), Some(46));
+    worker.drain().expect("drains");
+    assert_eq!(world.stored().metadata.current_schema().field_id_by_name("seq"), Some(46));
     // Files of both schemas become one.
-    worker.rewrite().await.expect("rewrites");
-    let table = world.stored().await;
-    assert_eq!(world.live(&table).await.len(), 1);
+    worker.rewrite().expect("rewrites");
+    let table = world.stored();
+    assert_eq!(world.live(&table).len(), 1);
     let mut expected = ids(0, 0..old + 1);
     expected.sort_unstable();
-    assert_eq!(world.ids().await, expected);
+    assert_eq!(world.ids(), expected);
 }
 
-#[tokio::test]
-async fn a_recreated_topic_is_refused_and_adopted_by_name() {
+#[test]
+fn a_recreated_topic_is_refused_and_adopted_by_name() {
     let mut world = World::new();
     world.put(0, 0..4);
-    world.worker().await.drain().await.expect("drains");
+    world.worker().drain().expect("drains");
 
     // The log lost its tail: same topic, fewer records.
     let full = std::mem::replace(&mut world.log, FakeLog::new("trusted-1", 2));
     world.put(0, 0..2);
-    assert!(matches!(refusal(&world).await, Refusal::PastEnd { stored: 4, end: 2, .. }));
+    assert!(matches!(refusal(&world), Refusal::PastEnd { stored: 4, end: 2, .. }));
 
     world.log = FakeLog::new("trusted-2", 2);
     world.put(0, 0..6);
-    assert!(matches!(refusal(&world).await, Refusal::OtherTopic { .. }));
+    assert!(matches!(refusal(&world), Refusal::OtherTopic { .. }));
     let adopting = Config { adopt_topic: Some("trusted-2".into()), ..world.config() };
-    world.worker_with(adopting).await.expect("adopts").drain().await.expect("drains");
+    world.worker_with(adopting).expect("adopts").drain().expect("drains");
     // The four that the table had were recognised by where they came from.
-    assert_eq!(world.ids().await, ids(0, 0..6));
+    assert_eq!(world.ids(), ids(0, 0..6));
 
     world.log = full;
-    assert!(matches!(refusal(&world).await, Refusal::OtherTopic { .. }));
+    assert!(matches!(refusal(&world), Refusal::OtherTopic { .. }));
 }
 
-async fn refusal(world: &World) -> Refusal {
-    match world.worker_with(world.config()).await.err().expect("refuses") {
+fn refusal(world: &World) -> Refusal {
+    match world.worker_with(world.config()).err().expect("refuses") {
         SinkError::Refused(refusal) => refusal,
         other => panic!("{other}"),
     }
 }
 
-#[tokio::test]
-async fn a_table_whose_catalogue_is_lost_is_left_alone() {
+#[test]
+fn a_table_whose_catalogue_is_lost_is_left_alone() {
     let world = World::new();
-    world.worker().await;
-    std::fs::remove_file(world.config().catalogue).expect("removes");
-    assert!(matches!(refusal(&world).await, Refusal::Uncatalogued { .. }));
+    world.worker();
+    std::fs::remove_file(world.folder.path().join("catalog.sqlite")).expect("removes");
+    assert!(matches!(refusal(&world), Refusal::Uncatalogued { .. }));
 }
 
-#[tokio::test]
-async fn a_catalogue_that_is_no_database_is_named() {
+#[test]
+fn a_catalogue_that_is_no_database_is_named() {
     let world = World::new();
-    let path = world.config().catalogue;
+    let path = world.folder.path().join("catalog.sqlite");
     std::fs::write(&path, "no database at all, only text").expect("written");
-    assert_eq!(refusal(&world).await, Refusal::NoCatalogue { path: path.display().to_string() });
+    assert_eq!(refusal(&world), Refusal::NoCatalogue { path: path.display().to_string() });
 }
 
-#[tokio::test]
-async fn records_that_retention_took_are_not_skipped_in_silence() {
+#[test]
+fn records_that_retention_took_are_not_skipped_in_silence() {
     let world = World::new();
     world.put(0, 0..4);
-    world.worker().await.drain().await.expect("drains");
+    world.worker().drain().expect("drains");
     world.put(0, 4..9);
     world.log.forget(0, 6);
-    assert!(matches!(refusal(&world).await, Refusal::BelowStart { stored: 4, start: 6, .. }));
+    assert!(matches!(refusal(&world), Refusal::BelowStart { stored: 4, start: 6, .. }));
 }
 
-#[tokio::test]
-async fn a_record_given_twice_is_kept_once() {
+#[test]
+fn a_record_given_twice_is_kept_once() {
     let world = World::new();
     world.put(0, 0..4);
-    let mut worker = world.worker().await;
-    worker.drain().await.expect("drains");
+    let mut worker = world.worker();
+    worker.drain().expect("drains");
     // The same four and one more under new offsets; the one more even twice in a read.
     world.put(0, 0..5);
     world.put(0, 4..6);
     // Another fact from the same place is none of them.
     world.log.put(0, &trusted(0, 0, "other"));
-    worker.drain().await.expect("drains");
-    assert_eq!(world.ids().await, [ids(0, 0..6), vec!["other".into()]].concat());
-    assert_eq!(world.stored().await.offsets().expect("offsets").expect("some").next[&0], 12);
+    worker.drain().expect("drains");
+    assert_eq!(world.ids(), [ids(0, 0..6), vec!["other".into()]].concat());
+    assert_eq!(world.stored().offsets().expect("offsets").expect("some").next[&0], 12);
 }
 
-#[tokio::test]
-async fn a_record_that_cannot_be_read_stops_the_sink() {
+#[test]
+fn a_record_that_cannot_be_read_stops_the_sink() {
     let world = World::new();
     world.put(0, 0..1);
     world.log.put_raw(0, b"\x00\x00\x00\x00\x09nonsense");
-    let error = world.worker().await.drain().await.expect_err("stops");
+    let error = world.worker().drain().expect_err("stops");
     assert!(error.is_final());
     assert!(error.to_string().starts_with("trusted partition 0, offset 1: avro: not a message"), "{error}");
 }
 
-#[tokio::test]
-async fn snapshots_expire_small_files_merge_and_nothing_unnamed_stays() {
+#[test]
+fn snapshots_expire_small_files_merge_and_nothing_unnamed_stays() {
     let world = World::new();
-    let mut worker = world.worker().await;
+    let mut worker = world.worker();
     let commits = i64::try_from(5 * limit::SINK_SMALL_FILES + 3).expect("few");
     for n in 0..commits {
         world.put(0, n..n + 1);
-        worker.drain().await.expect("drains");
+        worker.drain().expect("drains");
     }
     let mut expected = ids(0, 0..commits);
     expected.sort_unstable();
-    assert_eq!(world.ids().await, expected);
-    let table = world.stored().await;
+    assert_eq!(world.ids(), expected);
+    let table = world.stored();
     assert_eq!(table.metadata.snapshots().len(), 3);
-    let live = world.live(&table).await.len();
+    let live = world.live(&table).len();
     assert!(live < limit::SINK_SMALL_FILES, "{live} files");
     // The last two commits before the present one still have their files; of all others nothing is left.
     assert!(world.files(".parquet").len() <= live + limit::SINK_SMALL_FILES, "{:?}", world.files(".parquet"));
-    let kept = super::expire::kept_manifests(&table).expect("manifests").len();
+    let kept = super::expire::kept_manifests(&table, &world.warehouse()).expect("manifests").len();
     assert_eq!(world.files(".avro").len(), kept + 3);
     assert_eq!(world.files(".metadata.json").len(), 21);
 
-    // What a crash leaves goes once it is old enough, and not before.
-    let orphan = table.folder().join("data/received_at_day=2026-11-30/left.parquet");
-    std::fs::write(&orphan, b"x").expect("writes");
-    let io = FileIO::new_with_fs();
-    assert_eq!(super::sweep::sweep(&table, &io, std::time::Duration::from_secs(60)).await.expect("sweeps"), 0);
-    assert_eq!(super::sweep::sweep(&table, &io, std::time::Duration::ZERO).await.expect("sweeps"), 1);
-    assert!(!orphan.exists());
-    assert_eq!(world.ids().await, expected);
+    // What a crash leaves goes once it is old enough, and not before; what another program puts there stays.
+    let put = |name: &str| world.objects().put_if_absent(&format!("forebay/trusted_events/{name}"), Content::Bytes(b"x")).expect("puts");
+    let young = Uuid::now_v7();
+    let left = [
+        format!("data/received_at_day=2026-11-30/{young}.parquet"),
+        format!("metadata/{young}-m0.avro"),
+        format!("metadata/snap-7-0-{young}.avro"),
+        format!("metadata/00001-{young}.metadata.json"),
+    ];
+    let others = [format!("data/00000-0-{}-00001.parquet", Uuid::new_v4()), format!("metadata/99999-{young}.metadata.json")];
+    left.iter().chain(&others).for_each(|name| assert_eq!(put(name), Put::Created));
+    let sweep = |grace, ours| super::sweep::sweep(&table, &world.warehouse(), std::time::Duration::from_secs(grace), ours).expect("sweeps");
+    assert_eq!((sweep(60, false), sweep(60, true), sweep(0, true), sweep(0, true)), (0, 1, 3, 0));
+    assert!(others.iter().all(|name| world.objects().size(&format!("forebay/trusted_events/{name}")).is_ok()));
+    assert_eq!(world.ids(), expected);
 }
 
-#[tokio::test]
-async fn lookup_tells_what_is_covered_and_since_when() {
+#[test]
+fn lookup_tells_what_is_covered_and_since_when() {
     let world = World::new();
-    assert_eq!(lookup(&world.config(), 0, 0).await.expect("looks"), None);
-    let mut worker = world.worker().await;
-    assert_eq!(lookup(&world.config(), 0, 0).await.expect("looks"), None);
+    assert_eq!(world.lookup(0, 0), None);
+    let mut worker = world.worker();
+    assert_eq!(world.lookup(0, 0), None);
     world.put(0, 0..2);
-    worker.drain().await.expect("drains");
-    let first = world.stored().await.metadata.current_snapshot_id().expect("snapshot");
+    worker.drain().expect("drains");
+    let first = world.stored().metadata.current_snapshot_id().expect("snapshot");
     world.put(0, 2..3);
-    worker.drain().await.expect("drains");
-    let second = world.stored().await.metadata.current_snapshot_id().expect("snapshot");
+    worker.drain().expect("drains");
+    let second = world.stored().metadata.current_snapshot_id().expect("snapshot");
     drop(worker);
     let mut seen = Vec::new();
     for offset in 0..4 {
-        let found = lookup(&world.config(), 0, offset).await.expect("looks").expect("a table");
+        let found = world.lookup(0, offset).expect("a table");
         assert_eq!((found.table.as_str(), found.topic.as_str(), found.next), ("forebay.trusted_events", "trusted-1", 3));
         seen.push((found.has_it, found.snapshot.map(|s| (s.id, s.or_before))));
     }
@@ -432,18 +432,18 @@ async fn lookup_tells_what_is_covered_and_since_when() {
     assert_eq!(seen, [(true, a), (true, a), (true, b), (false, None)]);
 }
 
-#[tokio::test]
-async fn the_running_sink_starts_fills_and_stops() {
+#[test]
+fn the_running_sink_starts_fills_and_stops() {
     let world = World::new();
     let registry = prometheus::Registry::new();
-    let sink = TableSink::start(world.config(), Arc::new(world.log.clone()), &registry).await.expect("starts");
+    let sink = waited(TableSink::start(world.config(), Arc::new(world.log.clone()), world.objects(), &registry)).expect("starts");
     assert_eq!((sink.ready(), sink.failed()), (Ok(()), None));
     let folder = world.folder.path().canonicalize().expect("folder");
     assert_eq!(sink.duckdb_line(), format!("SELECT * FROM iceberg_scan('{}/warehouse/forebay/trusted_events');", folder.display()));
     world.put(0, 0..100);
     world.put(1, 0..50);
-    sink.stop().await.expect("stops");
-    assert_eq!(world.ids().await, [ids(0, 0..100), ids(1, 0..50)].concat());
+    waited(sink.stop()).expect("stops");
+    assert_eq!(world.ids(), [ids(0, 0..100), ids(1, 0..50)].concat());
     let metrics = registry.gather();
     let lag = metrics.iter().find(|family| family.name() == "forebay_sink_lag_records").expect("lag");
     assert_eq!(lag.get_metric()[0].get_gauge().get_value(), 0.0);
