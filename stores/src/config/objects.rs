@@ -43,6 +43,7 @@ impl ObjectsConfig {
 
     pub fn check(&self) -> Result<(), ConfigError> {
         match self.kind {
+            ObjectsKind::S3 if self.dir.is_some() => fail("objects.dir", "goes with objects.kind = \"folder\" alone: remove it"),
             ObjectsKind::S3 => self.s3().map(|_| ()),
             ObjectsKind::Folder => match self.first_of_s3() {
                 Some(key) => fail(key, "goes with objects.kind = \"s3\" alone: remove it, or set the kind"),
@@ -145,6 +146,7 @@ mod tests {
     fn what_does_not_fit_is_said_with_its_key() {
         for (text, key) in [
             ("kind = \"s3\"", "objects.bucket"),
+            ("kind = \"s3\"\nbucket = \"events\"\ndir = \"/srv\"", "objects.dir"),
             ("kind = \"s3\"\nbucket = \"s3://events\"", "objects.bucket"),
             ("kind = \"s3\"\nbucket = \"events/raw\"", "objects.bucket"),
             ("kind = \"s3\"\nbucket = \"events\"\nprefix = \"a//b\"", "objects.prefix"),

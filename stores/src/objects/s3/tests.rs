@@ -1,6 +1,7 @@
-//! The bucket on a server that does as a script says.
+//! The bucket on a server that does as a script says. The same on a real server: `real`.
 
 mod server;
+mod real;
 
 use super::*;
 use crate::objects::conformance;
