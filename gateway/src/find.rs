@@ -57,35 +57,70 @@ const LIST_MAX: usize = 1_000;
 
 /// Segments that may hold requests received in `[from, to)`, in order of time.
 pub fn segments(spool: &Path, objects: &dyn Objects, from: Option<Micros>, to: Option<Micros>) -> Result<Vec<SegmentInfo>, FindError> {
-    let within = |name: &SegmentName| {
-        from.is_none_or(|from| name.hour >= hour(from)) && to.is_none_or(|to| name.hour <= hour(to.saturating_add_micros(-1)))
-    };
-    let mut all = BTreeMap::new();
+    let mut all = Vec::new();
+    each_segment(spool, objects, from, to, &mut |segment| {
+        all.push(segment);
+        ControlFlow::Continue(())
+    })?;
+    Ok(all)
+}
+
+/// Visits them as they are listed. Of the landing only the hours in question are listed, and an hour's names are held at once.
+pub fn each_segment(
+    spool: &Path,
+    objects: &dyn Objects,
+    from: Option<Micros>,
+    to: Option<Micros>,
+    visit: &mut dyn FnMut(SegmentInfo) -> ControlFlow<()>,
+) -> Result<(), FindError> {
+    let (first, last) = (from.map(hour), to.map(|to| hour(to.saturating_add_micros(-1))));
     // The spool first: a segment that is deleted meanwhile is an object by then.
-    for name in in_spool(spool)?.into_iter().filter(within) {
-        let path = spool.join(name.file());
-        match fs::metadata(&path) {
-            Ok(file) => {
-                let info = SegmentInfo { name: name.clone(), place: Place::Spool(path), bytes: file.len() };
-                all.insert((name.hour, name.first), info);
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
+    let mut waiting = BTreeMap::new();
+    for name in in_spool(spool)? {
+        if first.is_none_or(|first| name.hour >= first)
+            && last.is_none_or(|last| name.hour <= last)
+            && let Some(segment) = spooled(spool, &name)?
+        {
+            waiting.insert((name.hour, name.first), segment);
         }
     }
-    let mut after: Option<String> = None;
+    let end = last.map(|last| SegmentName::object_prefix(last.saturating_add(1)));
+    let mut after = first.map(SegmentName::object_prefix);
     loop {
         let page = objects.list(RAW, after.as_deref(), LIST_MAX)?;
         for object in &page {
-            if let Some(name) = SegmentName::parse_object(&object.name).filter(within) {
-                let info = SegmentInfo { name: name.clone(), place: Place::Object(object.name.clone()), bytes: object.bytes };
-                all.insert((name.hour, name.first), info);
+            if end.as_ref().is_some_and(|end| object.name >= *end) {
+                break;
             }
+            let Some(name) = SegmentName::parse_object(&object.name) else { continue };
+            while waiting.first_key_value().is_some_and(|((hour, _), _)| *hour < name.hour)
+                && let Some((_, segment)) = waiting.pop_first()
+            {
+                if visit(segment).is_break() {
+                    return Ok(());
+                }
+            }
+            let segment = SegmentInfo { name: name.clone(), place: Place::Object(object.name.clone()), bytes: object.bytes };
+            waiting.insert((name.hour, name.first), segment);
         }
         match page.last() {
-            Some(last) if page.len() == LIST_MAX => after = Some(last.name.clone()),
-            Some(_) | None => return Ok(all.into_values().collect()),
+            Some(last) if page.len() == LIST_MAX && end.as_ref().is_none_or(|end| last.name < *end) => after = Some(last.name.clone()),
+            Some(_) | None => break,
         }
+    }
+    let _ = waiting.into_values().try_for_each(visit);
+    Ok(())
+}
+
+/// One segment by its object's name or its file's, with or without the folder.
+pub fn segment(spool: &Path, objects: &dyn Objects, named: &str) -> Result<Option<SegmentInfo>, FindError> {
+    let file = named.rsplit('/').next().unwrap_or(named);
+    let Some(name) = SegmentName::parse_object(named).or_else(|| SegmentName::parse_file(file)) else { return Ok(None) };
+    let in_spool = spooled(spool, &name)?;
+    match objects.size(&name.object()) {
+        Ok(bytes) => Ok(Some(SegmentInfo { place: Place::Object(name.object()), name, bytes })),
+        Err(ObjectsError::NotFound(_)) => Ok(in_spool),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -163,9 +198,21 @@ fn give(place: &Place, block_offset: u64, requests: Vec<RawRequest>, visit: &mut
     ControlFlow::Continue(())
 }
 
+fn spooled(spool: &Path, name: &SegmentName) -> io::Result<Option<SegmentInfo>> {
+    let path = spool.join(name.file());
+    match fs::metadata(&path) {
+        Ok(file) => Ok(Some(SegmentInfo { name: name.clone(), place: Place::Spool(path), bytes: file.len() })),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 fn in_spool(spool: &Path) -> io::Result<Vec<SegmentName>> {
     match dir::names(spool) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         names => names,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,14 +6,14 @@ use forebay_schemas::topic::{PUBLISHED_THROUGH, Topic};
 use forebay_schemas::wire::harvested::{self, Harvested};
 use forebay_stores::log::{Bounds, Committed, Entry, Lane, Log, LogError, Reader, TopicPartition};
 use forebay_stores::objects::{Content, ObjectInfo, Objects, ObjectsError, Put};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 #[derive(Default)]
 pub struct FakeLog {
@@ -81,13 +81,42 @@ impl Log for FakeLog {
 #[derive(Default)]
 pub struct FakeObjects {
     pub objects: Mutex<BTreeMap<String, Vec<u8>>>,
+    pub refuses: AtomicBool,
+    /// Names handed out by `list`.
+    pub listed: AtomicUsize,
+    /// Names whose put began, in order.
+    begun: Mutex<Vec<String>>,
+    /// Puts of names that begin so wait.
+    held: Mutex<Option<String>>,
+    released: Condvar,
     pub fails: AtomicBool,
     pub puts: AtomicU32,
+}
+
+impl FakeObjects {
+    pub fn hold(&self, prefix: &str) {
+        *self.held.lock() = Some(prefix.to_owned());
+    }
+    pub fn release(&self) {
+        *self.held.lock() = None;
+        self.released.notify_all();
+    }
+    pub fn begun(&self) -> Vec<String> {
+        self.begun.lock().clone()
+    }
 }
 
 impl Objects for FakeObjects {
     fn put_if_absent(&self, name: &str, content: Content<'_>) -> Result<Put, ObjectsError> {
         self.puts.fetch_add(1, Ordering::SeqCst);
+        self.begun.lock().push(name.to_owned());
+        let mut held = self.held.lock();
+        let until = Instant::now() + Duration::from_secs(60);
+        while held.as_ref().is_some_and(|prefix| name.starts_with(prefix)) && !self.released.wait_until(&mut held, until).timed_out() {}
+        drop(held);
+        if self.refuses.load(Ordering::SeqCst) {
+            return Err(ObjectsError::Refused("no such bucket".to_owned()));
+        }
         if self.fails.load(Ordering::SeqCst) {
             return Err(io::Error::other("not now").into());
         }
@@ -123,7 +152,9 @@ impl Objects for FakeObjects {
     fn list(&self, prefix: &str, start_after: Option<&str>, max: usize) -> Result<Vec<ObjectInfo>, ObjectsError> {
         let objects = self.objects.lock();
         let names = objects.iter().filter(|(name, _)| name.starts_with(prefix) && start_after.is_none_or(|after| name.as_str() > after));
-        Ok(names.take(max).map(|(name, bytes)| ObjectInfo { name: name.clone(), bytes: bytes.len() as u64 }).collect())
+        let page: Vec<_> = names.take(max).map(|(name, bytes)| ObjectInfo { name: name.clone(), bytes: bytes.len() as u64 }).collect();
+        self.listed.fetch_add(page.len(), Ordering::SeqCst);
+        Ok(page)
     }
 }
 

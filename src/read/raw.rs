@@ -24,19 +24,15 @@ pub fn place_kind(place: &Place) -> &'static str {
 }
 
 pub fn segments(parts: &Parts, from: Option<Micros>, to: Option<Micros>, out: &mut dyn Answer) -> Result<()> {
-    for segment in find::segments(&parts.spool, &*parts.objects, from, to)? {
+    find::each_segment(&parts.spool, &*parts.objects, from, to, &mut |segment| {
         let line = json!({"name": place_name(&segment.place), "place": place_kind(&segment.place), "bytes": segment.bytes});
-        if out.line(line.to_string()).is_break() {
-            break;
-        }
-    }
+        out.line(line.to_string())
+    })?;
     Ok(())
 }
 
 pub fn requests(parts: &Parts, segment: &str, request: Option<RequestId>, out: &mut dyn Answer) -> Result<()> {
-    let name = segment.rsplit('/').next().unwrap_or(segment);
-    let all = find::segments(&parts.spool, &*parts.objects, None, None)?;
-    let wanted = all.into_iter().find(|s| place_name(&s.place) == segment || place_name(&s.place) == name);
+    let wanted = find::segment(&parts.spool, &*parts.objects, segment)?;
     let Some(wanted) = wanted else { bail!("there is no segment or object {segment}") };
     let mut found = false;
     find::each(&wanted.place, &*parts.objects, &mut |request_found| {

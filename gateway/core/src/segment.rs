@@ -25,8 +25,12 @@ impl SegmentName {
     }
     /// `raw/dt=YYYY-MM-DD/hr=HH/<gateway>-<first request id>.avro`.
     pub fn object(&self) -> String {
-        let (date, hour) = self.date_and_hour();
-        format!("raw/dt={date}/hr={hour}/{}-{}.avro", self.gateway, self.first)
+        format!("{}{}-{}.avro", SegmentName::object_prefix(self.hour), self.gateway, self.first)
+    }
+    /// `raw/dt=YYYY-MM-DD/hr=HH/`: the names of an hour's objects begin so, and lie between this and the next hour's.
+    pub fn object_prefix(hour: i64) -> String {
+        let (date, hour) = date_and_hour(hour);
+        format!("raw/dt={date}/hr={hour}/")
     }
     pub fn parse_object(name: &str) -> Option<SegmentName> {
         let (date, rest) = name.strip_prefix("raw/dt=")?.split_once("/hr=")?;
@@ -54,13 +58,8 @@ impl SegmentName {
     }
 
     fn stem(&self) -> String {
-        let (date, hour) = self.date_and_hour();
+        let (date, hour) = date_and_hour(self.hour);
         format!("{date}T{hour}_{}-{}", self.gateway, self.first)
-    }
-    fn date_and_hour(&self) -> (String, String) {
-        let text = Micros(self.hour.saturating_mul(HOUR_MICROS)).to_rfc3339();
-        let (date, time) = text.split_once('T').expect("RFC 3339 has a T");
-        (date.to_owned(), time[..2].to_owned())
     }
     fn parse(date: &str, hour: &str, rest: &str) -> Option<SegmentName> {
         const ID: usize = 36;
@@ -75,6 +74,12 @@ impl SegmentName {
         // One segment has one name: other spellings of the date or the id are not ours.
         (name.stem() == format!("{date}T{hour}_{rest}")).then_some(name)
     }
+}
+
+fn date_and_hour(hour: i64) -> (String, String) {
+    let text = Micros(hour.saturating_mul(HOUR_MICROS)).to_rfc3339();
+    let (date, time) = text.split_once('T').expect("RFC 3339 has a T");
+    (date.to_owned(), time[..2].to_owned())
 }
 
 /// One record of a segment's ledger.
