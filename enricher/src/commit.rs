@@ -7,7 +7,8 @@
 
 use crate::error::LaneError;
 use crate::metrics::Metrics;
-use crate::state::{Backend, StateError, Stores};
+use crate::patience::{Backoff, insist};
+use crate::state::{Backend, Meta, StateError, Stores};
 use crate::status::{Note, Status};
 use crate::stop::Stop;
 use crate::task::Cut;
@@ -34,6 +35,8 @@ pub struct Standing {
     pub backend: Arc<dyn Backend>,
     /// What the log holds for this lane; `None` while it holds nothing.
     pub committed: Option<Committed>,
+    /// At or before the first delta that is not yet in a store flushed from now on.
+    pub deltas_from: Option<i64>,
     pub flushed_at: Instant,
 }
 
@@ -51,6 +54,7 @@ impl Committer {
         let mut backoff = Backoff::default();
         let began = Instant::now();
         failpoint::pass("enrich.before_produce");
+        self.status.committing(Some(began));
         loop {
             let result = self.lane.commit(transaction.clone());
             self.metrics.commit(&result);
@@ -75,6 +79,7 @@ impl Committer {
                 Err(CommitError::Refused(why)) => return Err(LogError::Refused(why).into()),
             }
         }
+        self.status.committing(None);
         failpoint::pass("enrich.after_commit");
         if backoff.has_waited() {
             self.status.note(Note::Committing, None);
@@ -91,19 +96,20 @@ impl Committer {
     fn apply(&mut self, cut: &Cut) -> Result<(), StateError> {
         let task = self.tasks.get_mut(&cut.partition).expect("a lane commits its own tasks");
         task.committed = Some(cut.committed.clone());
-        task.backend.apply(&cut.ops, &cut.meta)?;
+        task.backend.apply(&cut.ops, &Meta { deltas_from: task.deltas_from, ..cut.meta.clone() })?;
         cut.reclaim.as_ref().map_or(Ok(()), |ranges| task.backend.reclaim(ranges))
     }
 
     /// Opens the lane anew, which settles the transaction, and reads what is committed for every task of the lane: each
     /// must stand where we left it or where this commit puts it, or somebody else was here.
     fn resolve(&mut self, cuts: &[Cut]) -> Result<Outcome, LaneError> {
-        let (id, log) = (self.id.clone(), self.log.clone());
-        self.lane = self.insist(|_| log.lane(&id))?;
+        let Committer { id, log, lane, status, stop, .. } = self;
+        *lane = insist(status, Note::Committing, stop, || log.lane(id))?;
         let mut outcome = None;
         let partitions: Vec<i32> = self.tasks.keys().copied().collect();
         for partition in partitions {
-            let found = self.insist(|this| this.lane.committed(input(partition)))?;
+            let Committer { lane, status, stop, .. } = self;
+            let found = insist(status, Note::Committing, stop, || lane.committed(input(partition)))?;
             let stood = &self.tasks[&partition].committed;
             let cut = cuts.iter().find(|cut| cut.partition == partition);
             // The whole metadata: it names the life that committed, and another life may have come to the same `seq`.
@@ -124,23 +130,6 @@ impl Committer {
         Ok(outcome.expect("a transaction has at least one task"))
     }
 
-    /// Tries again for as long as the log does not answer; ends on anything that waiting cannot change.
-    fn insist<T>(&mut self, mut ask: impl FnMut(&mut Self) -> Result<T, LogError>) -> Result<T, LaneError> {
-        let mut backoff = Backoff::default();
-        loop {
-            match ask(self) {
-                Ok(answer) => return Ok(answer),
-                Err(LogError::Io(why)) => {
-                    tracing::warn!(lane = self.id, why, "the log does not answer");
-                    if !backoff.wait(&self.stop) {
-                        return Err(LaneError::Stopped(why));
-                    }
-                }
-                Err(other) => return Err(LaneError::from(other)),
-            }
-        }
-    }
-
     /// Flushes the task whose turn it is, so that a restart has little to catch up on.
     fn flush_one(&mut self) -> Result<(), LaneError> {
         let due = Duration::from_millis(limit::STATE_FLUSH_MS);
@@ -148,6 +137,10 @@ impl Committer {
         let Some((partition, task)) = longest else { return Ok(()) };
         task.flushed_at = Instant::now();
         let (partition, flushed) = (*partition, task.backend.flush());
+        if let Ok(bounds) = self.log.bounds(TopicPartition { topic: Topic::Delta, partition }) {
+            // Every delta to come stands there or later.
+            task.deltas_from = Some(bounds.end);
+        }
         flushed.map_err(|error| self.state_error(partition, error))
     }
 
@@ -166,7 +159,7 @@ impl Committer {
 pub fn condemn_if_corrupt(stores: &Stores, task: i32, error: &StateError) {
     match error {
         StateError::Corrupt(_) => stores.condemn(task),
-        StateError::Format | StateError::UnknownUid(_) | StateError::Io(_) => {}
+        StateError::Format(_) | StateError::Held(_) | StateError::UnknownUid(_) | StateError::Io(_) => {}
     }
 }
 
@@ -174,9 +167,13 @@ pub fn input(partition: i32) -> TopicPartition {
     TopicPartition { topic: Topic::Harvested, partition }
 }
 
-/// A number out of `name=number;…`.
-pub fn field(metadata: &str, name: &str) -> Option<i64> {
-    metadata.split(';').find_map(|field| field.split_once('=').filter(|(key, _)| *key == name)?.1.parse().ok())
+/// A value out of `name=value;…`.
+pub fn text<'a>(metadata: &'a str, name: &str) -> Option<&'a str> {
+    metadata.split(';').find_map(|field| Some(field.split_once('=').filter(|(key, _)| *key == name)?.1))
+}
+
+pub fn number(metadata: &str, name: &str) -> Option<i64> {
+    text(metadata, name)?.parse().ok()
 }
 
 /// Takes the outputs of all tasks; keys and values stay shared between the tries.
@@ -184,22 +181,4 @@ fn transaction(cuts: &mut [Cut]) -> Transaction {
     let outputs = cuts.iter_mut().flat_map(|cut| std::mem::take(&mut cut.outputs)).collect();
     let offsets = cuts.iter().map(|cut| (input(cut.partition), cut.committed.clone())).collect();
     Transaction { outputs, offsets }
-}
-
-/// Waits that double up to a bound.
-#[derive(Default)]
-pub struct Backoff {
-    tries: u32,
-}
-
-impl Backoff {
-    pub fn has_waited(&self) -> bool {
-        self.tries > 0
-    }
-    /// False when it is time to stop instead.
-    pub fn wait(&mut self, stop: &Stop) -> bool {
-        let wait = limit::LANE_BACKOFF_MS_MIN.saturating_mul(1 << self.tries.min(20)).min(limit::LANE_BACKOFF_MS_MAX);
-        self.tries += 1;
-        !stop.wait(Duration::from_millis(wait))
-    }
 }

@@ -2,11 +2,13 @@
 //!
 //! Owns: names, defaults, which values make no sense. Does not own: what the stages do with them (`Options` of the core).
 
+use crate::format::Format;
 use crate::state;
 use forebay_enricher_core::{Collision, Options, UnclassifiedPolicy, UnknownEvent};
 use forebay_schemas::limit;
 use forebay_schemas::quantity::{Size, Span};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,12 +18,18 @@ const DAY: Duration = Duration::from_secs(86_400);
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
+    /// Listener of health, metrics and `/api` when the enricher runs as a process of its own; read by the command that runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin: Option<SocketAddr>,
     /// Names the committed offsets and fences; another name is another consumer with a state of its own.
     #[serde(default = "default_job")]
     pub job: String,
     /// Partition p belongs to lane p % lanes; each lane is a thread and a transactional producer.
     #[serde(default = "default_lanes")]
     pub lanes: u32,
+    /// The lanes that this process runs; all of them unless others run the rest. Each lane runs in one process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assign: Option<Vec<u32>>,
     pub backend: state::Kind,
     /// How long the first record of a commit waits for others.
     #[serde(default = "default_commit_interval")]
@@ -38,6 +46,9 @@ pub struct Config {
     pub gateway_retire_after: Span,
     #[serde(default)]
     pub state: StateConfig,
+    /// The format in which state and deltas are written. One below the newest until no older version will run again.
+    #[serde(default = "default_format")]
+    pub format: i32,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
@@ -101,8 +112,10 @@ pub struct ConfigError {
 impl Config {
     pub fn new(backend: state::Kind) -> Config {
         Config {
+            admin: None,
             job: default_job(),
             lanes: default_lanes(),
+            assign: None,
             backend,
             commit_interval: default_commit_interval(),
             dedup: DedupConfig::default(),
@@ -110,6 +123,7 @@ impl Config {
             watermark: WatermarkConfig::default(),
             gateway_retire_after: default_gateway_retire_after(),
             state: StateConfig::default(),
+            format: default_format(),
         }
     }
 
@@ -121,6 +135,15 @@ impl Config {
         }
         if self.lanes == 0 || self.lanes as usize > limit::LANES {
             return fail("enricher.lanes", "between 1 and 64");
+        }
+        let mut named = self.assign.clone().unwrap_or(vec![0]);
+        named.sort_unstable();
+        let twice = named.windows(2).any(|pair| pair[0] == pair[1]);
+        if twice || named.last().is_none_or(|last| *last >= self.lanes) {
+            return fail("enricher.assign", "at least one lane, each once and below enricher.lanes");
+        }
+        if !(Format::DEFAULT..=Format::NEWEST).contains(&self.format) {
+            return fail("enricher.format", "1, or 2 when no version that knows only 1 will run again");
         }
         if self.commit_interval.0 < Duration::from_millis(1) || self.commit_interval.0 > Duration::from_secs(10) {
             return fail("enricher.commit_interval", "between 1ms and 10s");
@@ -191,6 +214,9 @@ fn default_job() -> String {
 fn default_lanes() -> u32 {
     1
 }
+fn default_format() -> i32 {
+    Format::DEFAULT
+}
 fn default_commit_interval() -> Span {
     Span(Duration::from_millis(200))
 }
@@ -230,6 +256,10 @@ mod tests {
             (json!({"backend": "memory", "lane": 2}), "unknown field `lane`"),
             (json!({"backend": "memory", "lanes": 0}), "enricher.lanes"),
             (json!({"backend": "memory", "lanes": 1_000_000}), "enricher.lanes"),
+            (json!({"backend": "memory", "lanes": 2, "assign": [2]}), "enricher.assign"),
+            (json!({"backend": "memory", "lanes": 2, "assign": [1, 0, 1]}), "enricher.assign"),
+            (json!({"backend": "memory", "assign": []}), "enricher.assign"),
+            (json!({"backend": "memory", "format": 3}), "enricher.format"),
             (json!({"backend": "memory", "commit_interval": "0ms"}), "enricher.commit_interval"),
             (json!({"backend": "memory", "max_age": "0s"}), "enricher.max_age"),
             (json!({"backend": "memory", "job": "a/b"}), "enricher.job"),

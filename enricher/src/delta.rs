@@ -4,9 +4,12 @@
 //! record (`wire::delta`), where the chain begins and ends (`recovery`).
 //! Invariant: a commit is applied whole and after its predecessor, or the chain is an error; nothing is skipped.
 
+use crate::format::Format;
 use forebay_schemas::time::Micros;
-use forebay_schemas::wire::delta::{self, Delta, FORMAT, Op};
+use forebay_schemas::wire::delta::{self, Delta, Op};
 
+/// The header in which a delta repeats the metadata of the offset that it is committed with: the offset may expire.
+pub const COMMITTED: &str = "committed";
 /// What one operation adds to a message beside its bytes, at most.
 const OP_BYTES: usize = 16;
 
@@ -24,13 +27,13 @@ pub struct Head {
 }
 
 /// The messages of a commit. `ops` comes back unchanged: the backend gets them too.
-pub fn messages(head: &Head, ops: Vec<Op>, part_bytes: usize) -> (Vec<Vec<u8>>, Vec<Op>) {
+pub fn messages(head: &Head, format: Format, ops: Vec<Op>, part_bytes: usize) -> (Vec<Vec<u8>>, Vec<Op>) {
     let mut chunks = split(ops, part_bytes);
     let parts = i32::try_from(chunks.len()).expect("a commit is bounded to far fewer parts");
     let mut messages = Vec::with_capacity(chunks.len());
     for (part, chunk) in (0..).zip(&mut chunks) {
         let message = Delta {
-            format: FORMAT,
+            format: format.writes(),
             task: head.task,
             seq: head.seq,
             prev_seq: head.prev_seq,
@@ -90,20 +93,21 @@ pub enum ChainError {
     Part { seq: i64, parts: i32, expected: i32, found: i32 },
     #[error("a delta of task {found} stands in the partition of task {expected}")]
     Task { expected: i32, found: i32 },
-    #[error("a delta of format {0}; this version reads {FORMAT}")]
+    #[error("a delta of format {0}, which this version does not read; run the one that wrote it, or the next after this")]
     Format(i32),
 }
 
 /// Puts commits together from messages in log order. Commits up to `seq` are passed over: the state has them.
 pub struct Chain {
     task: i32,
+    format: Format,
     seq: i64,
     open: Option<(Delta, i32)>,
 }
 
 impl Chain {
-    pub fn after(task: i32, seq: i64) -> Chain {
-        Chain { task, seq, open: None }
+    pub fn after(task: i32, seq: i64, format: Format) -> Chain {
+        Chain { task, format, seq, open: None }
     }
 
     /// `seq` of the last whole commit.
@@ -112,7 +116,7 @@ impl Chain {
     }
 
     pub fn next(&mut self, delta: Delta) -> Result<Option<Commit>, ChainError> {
-        if delta.format != FORMAT {
+        if !self.format.reads(delta.format) {
             return Err(ChainError::Format(delta.format));
         }
         if delta.task != self.task {
@@ -146,6 +150,8 @@ impl Chain {
 mod tests {
     use super::*;
 
+    const FORMAT: Format = Format::of_a_version(1);
+
     fn head(seq: i64, prev_seq: i64) -> Head {
         let at = Micros(seq);
         Head { task: 1, seq, prev_seq, from_offset: seq, to_offset: seq + 1, watermark: at, clock: at, pipeline: "p".into() }
@@ -154,7 +160,7 @@ mod tests {
         (0..count).map(|n| Op { key: vec![n as u8; 4], value: (n % 3 > 0).then(|| vec![0; n]) }).collect()
     }
     fn deltas(seq: i64, prev_seq: i64, count: usize, part_bytes: usize) -> Vec<Delta> {
-        let (messages, same) = messages(&head(seq, prev_seq), ops(count), part_bytes);
+        let (messages, same) = messages(&head(seq, prev_seq), FORMAT, ops(count), part_bytes);
         assert_eq!(same, ops(count));
         assert!(messages.iter().all(|message| message.len() <= part_bytes.max(64) + 128));
         messages.iter().map(|message| delta::decode(message).expect("decodes")).collect()
@@ -163,7 +169,7 @@ mod tests {
     #[test]
     fn a_commit_comes_back_whole_however_it_was_cut() {
         for (count, part_bytes) in [(0, 100), (1, 100), (20, 100), (20, 1), (20, 1 << 20)] {
-            let mut chain = Chain::after(1, 4);
+            let mut chain = Chain::after(1, 4, FORMAT);
             let mut whole = Vec::new();
             for delta in deltas(4, 3, 2, 10).into_iter().chain(deltas(5, 4, count, part_bytes)) {
                 whole.extend(chain.next(delta).expect("a chain"));
@@ -177,7 +183,7 @@ mod tests {
         let three = deltas(5, 4, 20, 200);
         assert!(three.len() >= 3);
         let run = |start: i64, deltas: Vec<Delta>| {
-            let mut chain = Chain::after(1, start);
+            let mut chain = Chain::after(1, start, FORMAT);
             deltas.into_iter().try_for_each(|delta| chain.next(delta).map(drop)).expect_err("refused")
         };
         assert_eq!(run(3, three.clone()), ChainError::Hole { expected: 3, prev: 4, found: 5 });
@@ -187,6 +193,6 @@ mod tests {
         let next = deltas(6, 5, 1, 100).remove(0);
         assert_eq!(run(4, vec![three[0].clone(), next]), ChainError::Part { seq: 5, parts, expected: 1, found: 0 });
         assert_eq!(run(4, vec![Delta { task: 2, ..three[0].clone() }]), ChainError::Task { expected: 1, found: 2 });
-        assert_eq!(run(4, vec![Delta { format: 9, ..three[0].clone() }]), ChainError::Format(9));
+        assert_eq!(run(4, vec![Delta { format: 3, ..three[0].clone() }]), ChainError::Format(3));
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::ConfigError;
 use crate::delta::ChainError;
 use crate::state::StateError;
-use forebay_stores::log::LogError;
+use forebay_stores::log::{Bounds, LogError};
 
 /// Why `Enricher::start` failed. What a lane meets later is told by `failed`.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +11,7 @@ pub enum StartError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error("the log cannot tell its topics: {0}")]
-    Log(#[from] LogError),
+    Log(LogError),
     #[error("metrics: {0}")]
     Metrics(#[from] prometheus::Error),
     #[error("thread: {0}")]
@@ -25,10 +25,19 @@ pub enum LaneError {
     Fenced(String),
     #[error("task {task}: another process committed meanwhile (offset {found:?} where {expected:?} stood); stop one of them")]
     Moved { task: i32, expected: Option<i64>, found: Option<i64> },
+    #[error("other enrichers take the same tasks over again and again; give all of a job the same `enricher.lanes`, and each lane to one")]
+    Contested,
+    #[error(
+        "task {task}: record {offset} is next, but the log holds [{start}, {end}): retention took records that were not processed; \
+         the raw landing has them"
+    )]
+    InputGone { task: i32, offset: i64, start: i64, end: i64 },
     #[error("task {task}: the log committed a part of a transaction; it cannot be trusted")]
     Torn { task: i32 },
     #[error("stopped before the last commit was through ({0}); its records are read again at the next start")]
     Stopped(String),
+    #[error("stopped while starting")]
+    Interrupted,
     #[error("task {task}: {error}")]
     State { task: i32, error: StateError },
     #[error("task {task}: {error}")]
@@ -37,6 +46,27 @@ pub enum LaneError {
     Log(LogError),
     #[error("a defect stopped the lane's thread")]
     Panicked,
+}
+
+impl LaneError {
+    /// An error of one task's recovery. That nobody answers concerns no task.
+    pub fn recovery(task: i32, error: RecoveryError) -> LaneError {
+        match error {
+            RecoveryError::Log(error @ (LogError::Io(_) | LogError::Refused(_) | LogError::Fenced(_))) => error.into(),
+            error => LaneError::Recovery { task, error },
+        }
+    }
+    /// A wish to stop that came before anything was committed.
+    pub fn while_starting(self) -> LaneError {
+        if let LaneError::Stopped(_) = self { LaneError::Interrupted } else { self }
+    }
+    /// An error of reading a task's input.
+    pub fn reading(task: i32, error: LogError) -> LaneError {
+        match error {
+            LogError::OffsetOutOfRange { offset, bounds: Bounds { start, end }, .. } => LaneError::InputGone { task, offset, start, end },
+            error => error.into(),
+        }
+    }
 }
 
 impl From<LogError> for LaneError {
@@ -59,8 +89,20 @@ pub enum RecoveryError {
     Chain(#[from] ChainError),
     #[error("a delta cannot be read: {0}")]
     Delta(#[from] forebay_schemas::wire::avro::DecodeError),
-    #[error("the committed offset's metadata {0:?} holds no seq: it was not written by this job")]
+    #[error(
+        "the committed offset's metadata {0:?} holds no seq: it was not written by this job; delete the group's offsets, and the \
+         last delta tells where to go on"
+    )]
     Metadata(String),
+    #[error("its last commit was made by {holder}, which another process has taken meanwhile; give all of a job the same `enricher.lanes`")]
+    HeldByAnother { holder: String },
+    #[error(
+        "commit {seq} was made from another harvested topic (id {other}; now {found}): its offsets mean nothing here; if the topic is \
+         new on purpose, remove the topic of deltas and the state folder too"
+    )]
+    OtherInput { seq: i64, other: String, found: String },
+    #[error("retention took deltas while they were read (offset {offset}; now from {start}): keep the topic of deltas longer")]
+    DeltasGone { offset: i64, start: i64 },
     #[error("the topic had {committed} partitions when this was committed and has {found} now; keys would change their tasks")]
     Partitions { committed: i64, found: i32 },
     #[error(

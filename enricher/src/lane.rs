@@ -5,17 +5,18 @@
 //! Invariants: at most one batch is being committed and one filled; what is read for a batch is bounded by
 //! `limit::COMMIT_*`; a lane that cannot go on stops and says why, and nothing it had not committed is lost.
 
-use crate::commit::{Backoff, Committer, Standing, condemn_if_corrupt, input};
+use crate::commit::{Committer, Standing, condemn_if_corrupt, input};
 use crate::error::LaneError;
 use crate::metrics::{Metrics, TaskMetrics};
+use crate::patience::{Backoff, insist};
 use crate::progress::NEVER;
-use crate::recovery::Recovery;
+use crate::recovery::{Recovered, Recovery};
 use crate::state::Stores;
 use crate::status::{Note, Status};
 use crate::stop::Stop;
 use crate::task::{Cut, Rules, Task};
 use forebay_schemas::limit;
-use forebay_stores::log::{Lane as Producer, Log, LogError, Reader, TopicPartition};
+use forebay_stores::log::{Log, LogError, Reader, TopicPartition};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -32,8 +33,10 @@ pub struct Plan {
     pub id: String,
     pub partitions: Vec<i32>,
     pub commit_interval: Duration,
+    /// How often a lane commits that has nothing to commit.
+    pub idle_commit: Duration,
     pub state_bytes_max: u64,
-    /// How long recovery waits for deltas that the log must still show.
+    /// How long recovery waits for what must still show itself.
     pub patience: Duration,
     pub rules: Arc<Rules>,
     pub log: Arc<dyn Log>,
@@ -45,7 +48,16 @@ pub struct Plan {
 
 /// Recovers the lane's tasks and runs them until it is time to stop. The thread's whole life.
 pub fn run(plan: &Plan) -> Result<(), LaneError> {
-    let (tasks, committer) = recover(plan)?;
+    let recovered = insist(&plan.status, Note::Starting, &plan.stop, || {
+        plan.status.starting();
+        recover(plan)
+    });
+    let (tasks, committer) = recovered.map_err(LaneError::while_starting)?;
+    for standing in &tasks {
+        let everything = standing.task.totals().everything();
+        plan.metrics.add(&everything);
+        plan.status.committed(everything);
+    }
     plan.status.running();
     thread::scope(|scope| {
         let (to_commit, cuts) = sync_channel(1);
@@ -54,20 +66,28 @@ pub fn run(plan: &Plan) -> Result<(), LaneError> {
             .name(format!("commit-{}", plan.id))
             .spawn_scoped(scope, move || commit_thread(committer, cuts, settled))
             .map_err(|error| LaneError::Log(LogError::Io(format!("thread: {error}"))))?;
-        let mut lane = Lane::new(plan, tasks, to_commit, from_commit)?;
-        lane.run()
+        Lane::new(plan, tasks, to_commit, from_commit).run()
     })
 }
 
+/// A task that is where the log says it is, ready to read on.
+pub struct Ready {
+    pub task: Task,
+    pub reader: Box<dyn Reader>,
+    /// The lane's own offset says where it is; else the lane commits at once.
+    pub told: bool,
+}
+
 /// Fences the lane, then brings each of its tasks to where the log says it is.
-pub fn recover(plan: &Plan) -> Result<(Vec<Task>, Committer), LaneError> {
-    let mut producer = open_producer(plan)?;
+pub fn recover(plan: &Plan) -> Result<(Vec<Ready>, Committer), LaneError> {
+    let mut producer = plan.log.lane(&plan.id)?;
     let options = plan.rules.pipeline.options();
     let recovery = Recovery {
-        job: &plan.rules.job,
+        layout: &plan.rules.layout,
         log: &*plan.log,
         stores: &plan.stores,
         origin: &plan.rules.origin,
+        format: plan.rules.format,
         dedup_ttl_micros: options.dedup_ttl_micros,
         refresh_after_micros: plan.rules.refresh_after_micros,
         patience: plan.patience,
@@ -78,14 +98,14 @@ pub fn recover(plan: &Plan) -> Result<(Vec<Task>, Committer), LaneError> {
     let mut standings = BTreeMap::new();
     for &partition in &plan.partitions {
         let committed = producer.committed(input(partition))?;
-        let recovered = recovery.task(partition, committed.as_ref()).map_err(|error| LaneError::Recovery { task: partition, error })?;
-        standings.insert(partition, Standing { backend: recovered.backend.clone(), committed, flushed_at: Instant::now() });
-        let task = Task::new(partition, plan.rules.clone(), recovered.backend, recovered.seq, recovered.offset);
+        let recovered = recovery.task(partition, committed.as_ref()).map_err(|error| LaneError::recovery(partition, error))?;
+        let Recovered { backend, seq, offset, deltas_from } = recovered;
+        let told = committed.as_ref().is_some_and(|committed| committed.offset == offset);
+        standings.insert(partition, Standing { backend: backend.clone(), committed, deltas_from, flushed_at: Instant::now() });
+        let task = Task::new(partition, plan.rules.clone(), backend, seq, offset);
         let task = task.map_err(|error| state_error(plan, partition, error))?;
-        let everything = task.totals().everything();
-        plan.metrics.add(&everything);
-        plan.status.committed(everything);
-        tasks.push(task);
+        let reader = plan.log.reader(task.input(), offset).map_err(|error| LaneError::reading(partition, error))?;
+        tasks.push(Ready { task, reader, told });
     }
     let committer = Committer {
         id: plan.id.clone(),
@@ -98,25 +118,6 @@ pub fn recover(plan: &Plan) -> Result<(Vec<Task>, Committer), LaneError> {
         stop: plan.stop.clone(),
     };
     Ok((tasks, committer))
-}
-
-fn open_producer(plan: &Plan) -> Result<Box<dyn Producer>, LaneError> {
-    let mut backoff = Backoff::default();
-    loop {
-        match plan.log.lane(&plan.id) {
-            Ok(producer) => {
-                plan.status.note(Note::Reading, None);
-                return Ok(producer);
-            }
-            Err(LogError::Io(why)) => {
-                plan.status.note(Note::Reading, Some(format!("the log does not answer: {why}")));
-                if !backoff.wait(&plan.stop) {
-                    return Err(LaneError::Stopped(why));
-                }
-            }
-            Err(other) => return Err(other.into()),
-        }
-    }
 }
 
 fn commit_thread(mut committer: Committer, cuts: Receiver<Vec<Cut>>, settled: SyncSender<Result<Vec<Cut>, LaneError>>) {
@@ -158,24 +159,26 @@ struct Seat {
     task: Task,
     reader: Box<dyn Reader>,
     metrics: TaskMetrics,
+    /// The lane's own offset tells where this task is.
+    told: bool,
     committed_at: Instant,
+    idle_commit: Duration,
 }
 
 impl<'a> Lane<'a> {
     fn new(
         plan: &'a Plan,
-        tasks: Vec<Task>,
+        tasks: Vec<Ready>,
         to_commit: SyncSender<Vec<Cut>>,
         from_commit: Receiver<Result<Vec<Cut>, LaneError>>,
-    ) -> Result<Lane<'a>, LaneError> {
-        let mut seats = Vec::with_capacity(tasks.len());
-        for task in tasks {
-            let reader = plan.log.reader(task.input(), task.next_offset())?;
-            seats.push(Seat { reader, metrics: plan.metrics.task(task.partition()), task, committed_at: Instant::now() });
-        }
-        Ok(Lane {
+    ) -> Lane<'a> {
+        let seat = |Ready { task, reader, told }| {
+            let metrics = plan.metrics.task(Task::partition(&task));
+            Seat { task, reader, metrics, told, committed_at: Instant::now(), idle_commit: plan.idle_commit }
+        };
+        Lane {
             plan,
-            seats,
+            seats: tasks.into_iter().map(seat).collect(),
             turn: 0,
             to_commit,
             from_commit,
@@ -184,7 +187,7 @@ impl<'a> Lane<'a> {
             gauges_at: None,
             state_full: false,
             backoff: Backoff::default(),
-        })
+        }
     }
 
     fn run(&mut self) -> Result<(), LaneError> {
@@ -229,7 +232,7 @@ impl<'a> Lane<'a> {
                     self.backoff.wait(&self.plan.stop);
                     return Ok(read);
                 }
-                Err(other) => return Err(other.into()),
+                Err(other) => return Err(LaneError::reading(seat.task.partition(), other)),
             };
             read += records.len();
             let before = seat.task.pending().events;
@@ -263,7 +266,7 @@ impl<'a> Lane<'a> {
         for seat in &mut self.seats {
             if seat.task.pending().events > 0 || seat.idle_due() {
                 cuts.push(seat.task.cut());
-                seat.committed_at = Instant::now();
+                (seat.committed_at, seat.told) = (Instant::now(), true);
             }
         }
         self.waiting_since = None;
@@ -316,9 +319,7 @@ impl<'a> Lane<'a> {
         let mut bytes_all = 0;
         for seat in &self.seats {
             let progress = seat.task.progress();
-            if let Ok(bounds) = self.plan.log.bounds(seat.task.input()) {
-                seat.metrics.lag_records.set(bounds.end.saturating_sub(seat.task.next_offset()).max(0));
-            }
+            self.plan.status.take_in(seat.task.partition(), seat.task.next_offset());
             let behind = progress.watermark.map_or(0, |watermark| progress.clock.0.saturating_sub(watermark.0).max(0));
             seat.metrics.watermark_lag_seconds.set(behind as f64 / 1e6);
             let bytes = seat.task.backend().bytes();
@@ -338,10 +339,11 @@ impl<'a> Lane<'a> {
 }
 
 impl Seat {
-    /// Ticks alone are committed now and then, and so is nothing at all: offsets of idle groups expire (H40).
+    /// Ticks alone are committed now and then, and so is nothing at all: offsets of idle groups expire (H40), and those of
+    /// a lane that has just taken a task over are not there yet.
     fn idle_due(&self) -> bool {
         let waited = self.committed_at.elapsed();
         let ticked = self.task.pending().records > 0 && self.task.progress().clock > NEVER;
-        (ticked && waited >= Duration::from_millis(limit::TICKS_COMMIT_MS)) || waited >= Duration::from_millis(limit::IDLE_COMMIT_MS)
+        !self.told || (ticked && waited >= Duration::from_millis(limit::TICKS_COMMIT_MS)) || waited >= self.idle_commit
     }
 }

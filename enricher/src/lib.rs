@@ -7,6 +7,10 @@
 
 pub mod config;
 pub mod keys;
+mod layout;
+mod format;
+mod supervisor;
+mod custody;
 mod recovery;
 mod seek;
 mod lane;
@@ -18,8 +22,10 @@ mod totals;
 mod overlay;
 mod delta;
 mod commit;
+mod patience;
 pub mod state;
 pub mod find;
+mod lag;
 mod status;
 mod stop;
 mod metrics;
@@ -27,36 +33,33 @@ pub mod error;
 
 pub use config::{CatalogConfig, Config, options};
 pub use error::StartError;
+pub use layout::lane_id;
 pub use status::Field;
 
-use crate::error::{LaneError, RecoveryError};
-use crate::lane::Plan;
+use crate::config::ConfigError;
+use crate::error::LaneError;
+use crate::format::Format;
+use crate::layout::Layout;
 use crate::metrics::Metrics;
-use crate::state::{Origin, Stores};
+use crate::state::Stores;
 use crate::status::Status;
 use crate::stop::Stop;
-use crate::task::Rules;
+use crate::supervisor::Supervisor;
 use forebay_enricher_core::Pipeline;
-use forebay_schemas::limit;
 use forebay_schemas::outcome::Outcome;
 use forebay_schemas::topic::Topic;
-use forebay_stores::log::Log;
+use forebay_stores::log::{Log, LogError};
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
-/// All lanes of this process. Dropping it without `stop` leaves their threads running.
+/// The lanes of this process. Dropping it without `stop` leaves their threads running.
 pub struct Enricher {
     stop: Arc<Stop>,
-    lanes: Vec<Running>,
-}
-
-struct Running {
-    id: String,
-    status: Arc<Status>,
+    /// Of what comes before the lanes.
+    start: Arc<Status>,
+    lanes: Vec<(String, Arc<Status>)>,
     thread: JoinHandle<()>,
 }
 
@@ -79,7 +82,8 @@ pub struct UnclassifiedCount {
 }
 
 impl Enricher {
-    /// Starts the lanes' threads and returns; they fence, recover and run. State lies in `state_dir/<job>`.
+    /// Starts the lanes' threads and returns; they take their tasks over, fence, recover and run, however long the log does
+    /// not answer. What the log refuses at once is an error. State lies in `state_dir/<job>`.
     pub fn start(
         config: Config,
         pipeline: Arc<Pipeline>,
@@ -88,79 +92,60 @@ impl Enricher {
         registry: &prometheus::Registry,
     ) -> Result<Enricher, StartError> {
         config.check()?;
-        let partitions = log.partitions(Topic::Harvested);
-        let origin = Origin { harvested: log.topic_id(Topic::Harvested)?, delta: log.topic_id(Topic::Delta)?, partitions };
-        let metrics = Metrics::register(registry)?;
-        let kind = config.backend;
-        let stores = Arc::new(Stores::new(kind, &state_dir.join(&config.job), usize::try_from(partitions).unwrap_or(1)));
-        let rules = Arc::new(Rules {
-            admit: pipeline.clone(),
-            pipeline,
-            time: progress::Rules {
-                watermark_delay_micros: config::micros(config.watermark.delay.0),
-                gateway_retire_after_micros: config::micros(config.gateway_retire_after.0),
-            },
-            refresh_after_micros: config::micros(config.refresh_after()),
-            origin,
-            job: config.job.clone(),
-            life: task::fresh::<8>().iter().map(|byte| format!("{byte:02x}")).collect(),
-        });
-        let stop = Arc::new(Stop::default());
-        let mut lanes = Vec::new();
-        for (id, partitions) in lanes_of(&config, partitions) {
-            let status = Arc::new(Status::default());
-            let plan = Plan {
-                id: id.clone(),
-                partitions,
-                commit_interval: config.commit_interval.0,
-                state_bytes_max: config.state.max_bytes.0,
-                patience: Duration::from_millis(limit::RECOVERY_WAIT_MS),
-                rules: rules.clone(),
-                log: log.clone(),
-                stores: stores.clone(),
-                metrics: metrics.clone(),
-                status: status.clone(),
-                stop: stop.clone(),
-            };
-            match thread::Builder::new().name(format!("lane-{id}")).spawn(move || run_lane(&plan)) {
-                Ok(thread) => lanes.push(Running { id, status, thread }),
-                Err(error) => {
-                    // Those that did start hold their lanes: let them go before telling.
-                    let started = Enricher { stop, lanes };
-                    let _ = started.stop();
-                    return Err(error.into());
-                }
-            }
+        match log.topic_id(Topic::Harvested) {
+            Ok(_) | Err(LogError::Io(_)) => {}
+            Err(error) => return Err(StartError::Log(error)),
         }
-        Ok(Enricher { stop, lanes })
+        let layout = Layout::new(&config.job, config.lanes, log.partitions(Topic::Harvested));
+        let assigned =
+            |lane: &i32| config.assign.as_ref().is_none_or(|assigned| assigned.iter().any(|n| i64::from(*n) == i64::from(*lane)));
+        let lanes: Vec<(i32, Arc<Status>)> = (0..layout.lanes()).filter(assigned).map(|lane| (lane, Arc::default())).collect();
+        if lanes.is_empty() {
+            return Err(ConfigError { key: "enricher.assign", what: "there are fewer partitions: none is left for these lanes" }.into());
+        }
+        let tasks = lanes.iter().map(|(lane, _)| layout.tasks(*lane).len()).sum();
+        let stores = Stores::new(config.backend, &state_dir.join(&config.job), tasks, Format::writing(config.format));
+        let (stop, start) = (Arc::<Stop>::default(), Arc::<Status>::default());
+        let told = lanes.iter().map(|(lane, status)| (lane_id(&config.job, *lane), status.clone())).collect();
+        let supervisor = Supervisor {
+            config,
+            layout,
+            pipeline,
+            log,
+            stores: Arc::new(stores),
+            metrics: Metrics::register(registry)?,
+            stop: stop.clone(),
+            status: start.clone(),
+            lanes,
+        };
+        let thread = thread::Builder::new().name("enricher".to_owned()).spawn(move || supervisor.run())?;
+        Ok(Enricher { stop, start, lanes: told, thread })
     }
 
     /// Why not every lane works, if one does not.
     pub fn ready(&self) -> Result<(), String> {
-        self.lanes.iter().try_for_each(|lane| lane.status.ready().map_err(|why| format!("lane {} {why}", lane.id)))
+        self.start.ready()?;
+        self.lanes.iter().try_for_each(|(id, status)| status.ready().map_err(|why| format!("lane {id} {why}")))
     }
 
-    /// A lane that stopped with an error, and the error. It does not start again by itself.
+    /// What stopped with an error, and the error. It does not start again by itself.
     pub fn failed(&self) -> Option<String> {
-        self.lanes.iter().find_map(|lane| Some(format!("lane {}: {}", lane.id, lane.status.failed()?)))
+        self.start.failed().or_else(|| self.lanes.iter().find_map(|(id, status)| Some(format!("lane {id}: {}", status.failed()?))))
     }
 
     /// Commits what was read, flushes the state and ends the threads. Only what was not committed is left to do again.
     pub fn stop(self) -> Result<(), String> {
         self.stop.set();
-        let mut failures = Vec::new();
-        for lane in self.lanes {
-            let joined = lane.thread.join();
-            let failed = lane.status.failed().or_else(|| joined.is_err().then(|| LaneError::Panicked.to_string()));
-            failures.extend(failed.map(|why| format!("lane {}: {why}", lane.id)));
-        }
+        let panicked = self.thread.join().is_err().then(|| LaneError::Panicked.to_string());
+        let of_lanes = self.lanes.iter().filter_map(|(id, status)| Some(format!("lane {id}: {}", status.failed()?)));
+        let failures: Vec<String> = self.start.failed().into_iter().chain(of_lanes).chain(panicked).collect();
         if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
     }
 
     /// Outcomes by source, as committed.
     pub fn totals(&self) -> Vec<Total> {
         let mut sums: BTreeMap<(String, Outcome), u64> = BTreeMap::new();
-        for (key, count) in self.lanes.iter().flat_map(|lane| lane.status.outcomes()) {
+        for (key, count) in self.lanes.iter().flat_map(|(_, status)| status.outcomes()) {
             *sums.entry(key).or_default() += count;
         }
         sums.into_iter().map(|((source, outcome), count)| Total { source, outcome, count }).collect()
@@ -169,35 +154,12 @@ impl Enricher {
     /// Fields left out, as committed.
     pub fn unclassified(&self) -> Vec<UnclassifiedCount> {
         let mut sums: BTreeMap<(String, String), Field> = BTreeMap::new();
-        for (key, field) in self.lanes.iter().flat_map(|lane| lane.status.unclassified()) {
+        for (key, field) in self.lanes.iter().flat_map(|(_, status)| status.unclassified()) {
             let sum = sums.entry(key).or_default();
             sum.count += field.count;
             sum.in_clear = sum.in_clear.take().or(field.in_clear);
         }
         sums.into_iter().map(|((event_type, path), field)| UnclassifiedCount { event_type, path, field }).collect()
-    }
-}
-
-/// Partition p belongs to lane p % lanes; a lane without partitions is not started.
-fn lanes_of(config: &Config, partitions: i32) -> impl Iterator<Item = (String, Vec<i32>)> {
-    let lanes = i32::try_from(config.lanes).unwrap_or(i32::MAX).min(partitions);
-    let job = config.job.clone();
-    (0..lanes).map(move |lane| (lane_id(&job, lane), (lane..partitions).step_by(usize::try_from(lanes).unwrap_or(1)).collect()))
-}
-
-/// The name under which a lane commits: of its offsets and of its fence.
-pub fn lane_id(job: &str, lane: i32) -> String {
-    format!("{job}/{lane}")
-}
-
-fn run_lane(plan: &Plan) {
-    match catch_unwind(AssertUnwindSafe(|| lane::run(plan))) {
-        Ok(Ok(()) | Err(LaneError::Recovery { error: RecoveryError::Stopped, .. })) => plan.status.stopped(),
-        Ok(Err(error)) => {
-            tracing::error!(lane = plan.id, %error, "the lane stopped");
-            plan.status.fail(error.to_string());
-        }
-        Err(_) => plan.status.fail(LaneError::Panicked.to_string()),
     }
 }
 

@@ -26,7 +26,6 @@ pub struct Metrics {
 
 /// One task's gauges.
 pub struct TaskMetrics {
-    pub lag_records: IntGauge,
     pub watermark_lag_seconds: Gauge,
     pub state_bytes: IntGauge,
     pub clock_held: IntGauge,
@@ -69,12 +68,15 @@ impl Metrics {
     pub fn task(&self, partition: i32) -> TaskMetrics {
         let task = partition.to_string();
         TaskMetrics {
-            lag_records: self.lag_records.with_label_values(&[&task]),
             watermark_lag_seconds: self.watermark_lag_seconds.with_label_values(&[&task]),
             state_bytes: self.state_bytes.with_label_values(&[&task]),
             clock_held: self.clock_held.with_label_values(&[&task]),
             gateways_retired: self.gateways_retired.with_label_values(&[&task]),
         }
+    }
+
+    pub fn lag(&self, partition: i32, records: i64) {
+        self.lag_records.with_label_values(&[&partition.to_string()]).set(records);
     }
 
     pub fn commit(&self, result: &Result<(), CommitError>) {

@@ -86,10 +86,12 @@ mod tests {
 
     #[test]
     fn the_newest_layer_answers_and_a_dropped_record_never_was() {
-        let backend = Stores::new(Kind::Memory, std::path::Path::new(""), 1).open(0).expect("memory");
+        let backend = Stores::new(Kind::Memory, std::path::Path::new(""), 1, crate::format::Format::writing(1)).open(0).expect("memory");
         let put = |key: &str, value: &str| Op { key: key.into(), value: Some(value.into()) };
         let origin = Origin { harvested: "h".into(), delta: "d".into(), partitions: 1 };
-        backend.apply(&[put("a", "0"), put("b", "0"), put("c", "0"), put("d", "0")], &Meta { seq: 1, offset: 1, origin }).expect("memory");
+        backend
+            .apply(&[put("a", "0"), put("b", "0"), put("c", "0"), put("d", "0")], &Meta { seq: 1, offset: 1, origin, deltas_from: None })
+            .expect("memory");
         let mut overlay = Overlay::new(backend);
         let shown = |overlay: &Overlay| {
             let read = |key: &str| overlay.get(key.as_bytes()).expect("memory").map_or("-".into(), |v| String::from_utf8(v).expect("text"));

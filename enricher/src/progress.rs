@@ -4,6 +4,7 @@
 //! (`seen`), windows. Invariants: E6, log time only; clock and watermark never go back; the clock never stands more than
 //! `limit::CLOCK_AHEAD_MS` after the newest time that a gateway told, however wrong the log's clock is.
 
+use crate::format::Format;
 use crate::state::key::{self, Uid};
 use crate::state::{Backend, StateError};
 use forebay_schemas::limit;
@@ -43,8 +44,6 @@ struct Gateway {
     heard_at: Micros,
 }
 
-/// Version of the encoded value.
-const FORMAT: i64 = 1;
 /// Before all time.
 pub const NEVER: Micros = Micros(i64::MIN);
 
@@ -65,9 +64,9 @@ impl Default for Progress {
 
 impl Progress {
     /// As the backend holds it.
-    pub fn load(backend: &dyn Backend) -> Result<Option<Progress>, StateError> {
+    pub fn load(backend: &dyn Backend, format: Format) -> Result<Option<Progress>, StateError> {
         let value = backend.get(&key::plain(Uid::Progress, b""))?;
-        let decoded = value.map(|value| Progress::decode(&value)).transpose();
+        let decoded = value.map(|value| Progress::decode(&value, format)).transpose();
         decoded.map_err(|error| StateError::Corrupt(format!("progress: {error}")))
     }
 
@@ -84,11 +83,14 @@ impl Progress {
     /// A gateway said that all it received before `published_through` stands before this place.
     pub fn tick(&mut self, gateway: &str, published_through: Micros, rules: Rules) {
         let clock = self.clock;
+        let is_full = self.gateways.len() >= limit::GATEWAYS;
         match self.gateways.get_mut(gateway) {
             Some(known) => {
                 known.published_through = known.published_through.max(published_through);
                 known.heard_at = clock;
             }
+            // Somebody else's ticks: no site has so many gateways, nor such names.
+            None if is_full || gateway.len() > limit::NAME_BYTES => {}
             None => {
                 self.gateways.insert(gateway.to_owned(), Gateway { published_through, heard_at: clock });
             }
@@ -103,9 +105,9 @@ impl Progress {
         }
     }
 
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self, format: Format) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
-        avro::long(FORMAT, &mut out);
+        avro::long(i64::from(format.writes()), &mut out);
         avro::long(self.clock.0, &mut out);
         avro::optional_long(self.watermark.map(|at| at.0), &mut out);
         avro::long(self.newest_told.0, &mut out);
@@ -134,9 +136,10 @@ impl Progress {
         out
     }
 
-    pub fn decode(value: &[u8]) -> Result<Progress, DecodeError> {
+    pub fn decode(value: &[u8], format: Format) -> Result<Progress, DecodeError> {
         let mut r = Reader::new(value);
-        if r.long()? != FORMAT {
+        let found = r.int()?;
+        if !format.reads(found) {
             return Err(DecodeError("progress of another format"));
         }
         let progress = Progress {
@@ -152,7 +155,9 @@ impl Progress {
                 .collect(),
             generations: r.array(|r| Ok((r.long()?, r.long()?)))?.into_iter().collect(),
         };
-        r.end()?;
+        if !format.is_newer(found) {
+            r.end()?;
+        }
         Ok(progress)
     }
 }
@@ -197,6 +202,7 @@ mod tests {
             assert_eq!((progress.watermark, progress.retired), (Some(Micros(watermark)), retired), "{gateway} at {now}");
         }
         progress.generations.insert(-5, 7);
-        assert_eq!(Progress::decode(&progress.encode()), Ok(progress));
+        let format = Format::writing(Format::DEFAULT);
+        assert_eq!(Progress::decode(&progress.encode(format), format), Ok(progress));
     }
 }

@@ -28,7 +28,8 @@ pub fn last(log: &dyn Log, at: TopicPartition) -> Result<Option<Record>, LogErro
     if end == start {
         return Ok(None);
     }
-    let mut back = 1;
+    // The last record, and the marker of its transaction.
+    let mut back = 2;
     loop {
         let from = (end - back).max(start);
         let mut reader = log.reader(at, from)?;

@@ -11,8 +11,9 @@ mod rocks;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use crate::format::Format;
 use forebay_schemas::wire::avro::{self, DecodeError, Reader};
-use forebay_schemas::wire::delta::{FORMAT, Op};
+use forebay_schemas::wire::delta::Op;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub struct Meta {
     /// The input offset to go on from.
     pub offset: i64,
     pub origin: Origin,
+    /// At or before the first delta after this commit, in the topic of deltas. Since format 2.
+    pub deltas_from: Option<i64>,
 }
 
 /// The log that a state was made from: another topic id or format means another state.
@@ -57,28 +60,37 @@ pub struct Origin {
 }
 
 impl Meta {
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self, format: Format) -> Vec<u8> {
         let mut out = Vec::with_capacity(96);
-        avro::long(i64::from(FORMAT), &mut out);
+        avro::long(i64::from(format.writes()), &mut out);
         avro::long(self.seq, &mut out);
         avro::long(self.offset, &mut out);
         avro::string(&self.origin.harvested, &mut out);
         avro::string(&self.origin.delta, &mut out);
         avro::long(i64::from(self.origin.partitions), &mut out);
+        if format.has(2, format.writes()) {
+            avro::optional_long(self.deltas_from, &mut out);
+        }
         out
     }
 
-    pub fn decode(value: &[u8]) -> Result<Meta, StateError> {
+    pub fn decode(value: &[u8], format: Format) -> Result<Meta, StateError> {
         let mut r = Reader::new(value);
-        let mut read = || -> Result<Option<Meta>, DecodeError> {
-            if r.int()? != FORMAT {
-                return Ok(None);
-            }
+        let unreadable = |_: DecodeError| StateError::Corrupt("the store's position is unreadable".into());
+        let found = r.int().map_err(unreadable)?;
+        if !format.reads(found) {
+            return Err(StateError::Format(found));
+        }
+        let mut read = || {
             let (seq, offset) = (r.long()?, r.long()?);
             let origin = Origin { harvested: r.string()?, delta: r.string()?, partitions: r.int()? };
-            Ok(Some(Meta { seq, offset, origin }))
+            let deltas_from = if format.has(2, found) { r.optional(Reader::long)? } else { None };
+            if !format.is_newer(found) {
+                r.end()?;
+            }
+            Ok(Meta { seq, offset, origin, deltas_from })
         };
-        read().map_err(|_| StateError::Corrupt("the store's position is unreadable".into()))?.ok_or(StateError::Format)
+        read().map_err(unreadable)
     }
 }
 
@@ -86,8 +98,10 @@ impl Meta {
 pub enum StateError {
     #[error("state is corrupt: {0}")]
     Corrupt(String),
-    #[error("state is of another format than {FORMAT}")]
-    Format,
+    #[error("state is of format {0}, which this version does not read")]
+    Format(i32),
+    #[error("another process holds the local state in {0}: end that one, or give this one a data folder of its own")]
+    Held(String),
     #[error("state holds operator uid {0}, which this version does not know")]
     UnknownUid(u8),
     #[error("state: {0}")]
@@ -110,10 +124,10 @@ pub struct Stores {
 }
 
 impl Stores {
-    pub fn new(kind: Kind, dir: &Path, tasks: usize) -> Stores {
+    pub fn new(kind: Kind, dir: &Path, tasks: usize, format: Format) -> Stores {
         let shared = match kind {
             Kind::Memory => None,
-            Kind::RocksDb => Some(rocks::Shared::new(tasks)),
+            Kind::RocksDb => Some(rocks::Shared::new(tasks, format)),
         };
         Stores { kind, dir: dir.to_owned(), shared }
     }

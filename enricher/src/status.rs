@@ -7,6 +7,7 @@ use forebay_schemas::limit;
 use forebay_schemas::outcome::Outcome;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 #[derive(Default)]
 pub struct Status {
@@ -16,8 +17,11 @@ pub struct Status {
 /// What may keep a lane from working although it runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Note {
+    Starting,
     Reading,
     Committing,
+    /// How far behind it is cannot be told.
+    Asking,
     StateFull,
 }
 
@@ -25,6 +29,9 @@ pub enum Note {
 struct Inner {
     phase: Phase,
     notes: BTreeMap<Note, String>,
+    commit_since: Option<Instant>,
+    /// Task → the next record to take in.
+    taken: BTreeMap<i32, i64>,
     outcomes: BTreeMap<(String, Outcome), u64>,
     unclassified: BTreeMap<(String, String), Field>,
 }
@@ -50,7 +57,17 @@ pub struct Field {
     pub count: u64,
 }
 
+impl Inner {
+    fn late_commit(&self) -> Option<String> {
+        let since = self.commit_since?.elapsed();
+        (since > Duration::from_millis(limit::COMMIT_LATE_MS)).then(|| format!("a commit has been under way for {} s", since.as_secs()))
+    }
+}
+
 impl Status {
+    pub fn starting(&self) {
+        self.inner.lock().phase = Phase::Starting;
+    }
     pub fn recovering(&self, reached: i64, target: i64) {
         self.inner.lock().phase = Phase::Recovering { reached, target };
     }
@@ -71,6 +88,22 @@ impl Status {
         }
     }
 
+    /// Since when a commit is under way, if one is.
+    pub fn committing(&self, since: Option<Instant>) {
+        self.inner.lock().commit_since = since;
+    }
+    #[cfg(test)]
+    pub fn commit_since(&self) -> Option<Instant> {
+        self.inner.lock().commit_since
+    }
+    pub fn take_in(&self, task: i32, next_offset: i64) {
+        self.inner.lock().taken.insert(task, next_offset);
+    }
+    /// The next record of each task, as of a moment ago.
+    pub fn taken(&self) -> BTreeMap<i32, i64> {
+        self.inner.lock().taken.clone()
+    }
+
     pub fn committed(&self, changes: Changes) {
         let mut inner = self.inner.lock();
         for (source, outcome, count) in changes.outcomes {
@@ -89,10 +122,11 @@ impl Status {
 
     pub fn ready(&self) -> Result<(), String> {
         let inner = self.inner.lock();
+        let note = inner.notes.values().next().cloned();
         match &inner.phase {
-            Phase::Starting => Err("is starting".to_owned()),
+            Phase::Starting => Err(note.map_or("is starting".to_owned(), |note| format!("is starting: {note}"))),
             Phase::Recovering { reached, target } => Err(format!("recovers state: commit {reached} of {target}")),
-            Phase::Running => inner.notes.values().next().cloned().map_or(Ok(()), Err),
+            Phase::Running => note.or_else(|| inner.late_commit()).map_or(Ok(()), Err),
             Phase::Stopped => Err("has stopped".to_owned()),
             Phase::Failed(why) => Err(why.clone()),
         }
@@ -109,5 +143,27 @@ impl Status {
     }
     pub fn unclassified(&self) -> BTreeMap<(String, String), Field> {
         self.inner.lock().unclassified.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h13_a_commit_that_hangs_makes_the_lane_not_ready() {
+        let status = Status::default();
+        status.running();
+        let long_ago =
+            Instant::now().checked_sub(Duration::from_millis(limit::COMMIT_LATE_MS + 1_000)).expect("the machine runs for longer");
+        for (since, ready) in [
+            (None, Ok(())),
+            (Some(Instant::now()), Ok(())),
+            (Some(long_ago), Err("a commit has been under way for 11 s".to_owned())),
+            (None, Ok(())),
+        ] {
+            status.committing(since);
+            assert_eq!(status.ready(), ready);
+        }
     }
 }

@@ -8,8 +8,10 @@
 mod input;
 
 use self::input::{Input, Place, cut_short, read};
-use crate::delta::{self, Head};
+use crate::delta::{self, COMMITTED, Head};
+use crate::format::Format;
 use crate::guard;
+use crate::layout::Layout;
 use crate::overlay::Overlay;
 use crate::progress::{self, NEVER, Progress};
 use crate::seen::{self, Known, Reclaim};
@@ -38,10 +40,32 @@ pub struct Rules {
     pub time: progress::Rules,
     pub refresh_after_micros: i64,
     pub origin: Origin,
-    /// Keys the deltas: another job's state is not this one's.
-    pub job: String,
+    pub layout: Layout,
+    pub format: Format,
     /// Names this life of the process in what it commits: another may come to the same `seq`.
     pub life: String,
+}
+
+impl Rules {
+    /// What is committed for a task with the batch of `head`.
+    pub fn committed(&self, head: &Head) -> Committed {
+        let Rules { pipeline, origin, layout, life, .. } = self;
+        let (seq, fp, partitions, lanes, input) =
+            (head.seq, pipeline.fingerprint(), layout.partitions(), layout.lanes(), &origin.harvested);
+        let metadata = format!("seq={seq};fp={fp};partitions={partitions};lanes={lanes};input={input};life={life}");
+        Committed { offset: head.to_offset, metadata }
+    }
+
+    /// The batch's deltas as they are produced; `ops` comes back unchanged. The key is the job: another job's state is not
+    /// this one's.
+    pub fn deltas(&self, head: &Head, ops: Vec<Op>) -> (Vec<(TopicPartition, Entry)>, Vec<Op>) {
+        let (messages, ops) = delta::messages(head, self.format, ops, limit::DELTA_BYTES);
+        let to = TopicPartition { topic: Topic::Delta, partition: head.task };
+        let key = Bytes::copy_from_slice(self.layout.job().as_bytes());
+        let headers = vec![(COMMITTED.to_owned(), Bytes::from(self.committed(head).metadata))];
+        let entry = |message| (to, Entry { key: key.clone(), value: Some(Bytes::from(message)), headers: headers.clone() });
+        (messages.into_iter().map(entry).collect(), ops)
+    }
 }
 
 /// Admission as a task calls it: the pipeline, or in tests something that fails.
@@ -103,7 +127,7 @@ enum Judged {
 impl Task {
     /// A task that stands where `backend` stands: at `seq`, before `offset`.
     pub fn new(partition: i32, rules: Arc<Rules>, backend: Arc<dyn Backend>, seq: i64, offset: i64) -> Result<Task, StateError> {
-        let progress = Progress::load(&*backend)?.unwrap_or_default();
+        let progress = Progress::load(&*backend, rules.format)?.unwrap_or_default();
         let totals = Totals::load(&*backend)?;
         Ok(Task {
             partition,
@@ -157,9 +181,9 @@ impl Task {
         for (place, input) in inputs {
             match input {
                 Input::Tick { gateway, through } => self.tick(place, &gateway, through),
-                Input::Event { harvested, value, key, told } => {
+                Input::Event { harvested, value, key, told, keyed } => {
                     self.progress.advance(place.timestamp, told);
-                    self.step(place, &harvested, &value, key, &mut known)?;
+                    self.step(place, &harvested, &value, keyed.then_some(key), &mut known)?;
                 }
             }
             self.pending.records += 1;
@@ -176,7 +200,7 @@ impl Task {
         }
     }
 
-    fn step(&mut self, place: Place, harvested: &Harvested, value: &Bytes, key: Key, known: &mut Known) -> Result<(), StateError> {
+    fn step(&mut self, place: Place, harvested: &Harvested, value: &Bytes, key: Option<Key>, known: &mut Known) -> Result<(), StateError> {
         self.pending.events += 1;
         self.pending.bytes += value.len();
         let judged = match guard::guarded(|| self.judge(place, harvested, key, known)) {
@@ -204,8 +228,9 @@ impl Task {
         Ok(())
     }
 
-    /// admit → dedup → deliver. Writes to the overlay's record alone, besides listing a generation there may be no use for.
-    fn judge(&mut self, place: Place, harvested: &Harvested, key: Key, known: &mut Known) -> Result<Judged, StateError> {
+    /// admit → dedup → deliver; without a key (of the id, since the record has none) nothing. Writes to the overlay's record alone, besides listing a generation there may be no use for.
+    fn judge(&mut self, place: Place, harvested: &Harvested, key: Option<Key>, known: &mut Known) -> Result<Judged, StateError> {
+        let Some(key) = key else { return Ok(Judged::Bad(Reject::unkeyable())) };
         let Admitted { masked, fingerprint, unclassified } = match self.rules.admit.admit(harvested) {
             Ok(admitted) => admitted,
             Err(reject) => return Ok(Judged::Bad(reject)),
@@ -232,7 +257,7 @@ impl Task {
         let event_type = masked.event_type().to_owned();
         let message_key = Bytes::copy_from_slice(masked.event_id().as_str().as_bytes());
         let value = Bytes::from(deliver::trusted(masked, self.provenance(place, harvested)));
-        if value.len() > limit::OUTPUT_BYTES {
+        if !fits(&message_key, &value) {
             return Ok(Judged::Bad(too_large(event_type)));
         }
         let first = Seen { fingerprint, at: now };
@@ -276,7 +301,7 @@ impl Task {
         }
         let changes = self.totals.write(&mut self.overlay, all);
         let reclaim = seen::expire(&mut self.progress, self.horizon);
-        self.overlay.put(key::plain(Uid::Progress, b""), self.progress.encode());
+        self.overlay.put(key::plain(Uid::Progress, b""), self.progress.encode(self.rules.format));
         self.overlay.keep_record();
         let head = Head {
             task: self.partition,
@@ -288,11 +313,8 @@ impl Task {
             clock,
             pipeline: self.rules.pipeline.fingerprint().to_owned(),
         };
-        let (messages, ops) = delta::messages(&head, self.overlay.cut(), limit::DELTA_BYTES);
-        let job = Bytes::copy_from_slice(self.rules.job.as_bytes());
-        for message in messages {
-            self.produce(Topic::Delta, job.clone(), Bytes::from(message));
-        }
+        let (deltas, ops) = self.rules.deltas(&head, self.overlay.cut());
+        self.outputs.extend(deltas);
         let ops = Arc::new(ops);
         self.overlay.in_flight(ops.clone());
         self.in_flight_began = Some(self.batch_began);
@@ -305,9 +327,9 @@ impl Task {
         Cut {
             partition: self.partition,
             outputs: std::mem::take(&mut self.outputs),
-            committed: Committed { offset: head.to_offset, metadata: self.metadata() },
+            committed: self.rules.committed(&head),
             ops,
-            meta: Meta { seq: head.seq, offset: head.to_offset, origin },
+            meta: Meta { seq: head.seq, offset: head.to_offset, origin, deltas_from: None },
             reclaim,
             changes,
         }
@@ -318,11 +340,11 @@ impl Task {
         self.overlay.settled();
         self.in_flight_began = None;
     }
+}
 
-    fn metadata(&self) -> String {
-        let Rules { pipeline, origin, life, .. } = &*self.rules;
-        format!("seq={};fp={};partitions={};life={life}", self.seq, pipeline.fingerprint(), origin.partitions)
-    }
+/// True when a message is within the log's bound, whatever the log adds to it.
+fn fits(key: &[u8], value: &[u8]) -> bool {
+    key.len() + value.len() + limit::RECORD_OVERHEAD_BYTES <= limit::MESSAGE_BYTES
 }
 
 fn too_large(event_type: String) -> Reject {

@@ -1,7 +1,9 @@
 //! For tests: a log in memory that fails on demand, and events to put on it.
 
 use crate::config::Config;
+use crate::format::Format;
 use crate::keys;
+use crate::layout::Layout;
 use crate::progress;
 use crate::state::Origin;
 use crate::task::{Admit, Rules};
@@ -10,6 +12,7 @@ use forebay_enricher_core::{Admitted, Collision, Options, Pipeline, Reject};
 use forebay_schemas::catalog::Catalog;
 use forebay_schemas::dialect::Dialect;
 use forebay_schemas::id::{EventId, IdOrigin, RequestId};
+use forebay_schemas::limit;
 use forebay_schemas::time::Micros;
 use forebay_schemas::topic::{PUBLISHED_THROUGH, Topic};
 use forebay_schemas::wire::harvested::{self, Content, Harvested};
@@ -31,6 +34,9 @@ pub enum Fault {
     /// The process dies before, or after, the commit is on the log. Told as a fence, which ends the lane.
     DieBefore,
     DieAfter,
+    Refuse,
+    /// The commit waits until `release`, and then goes well.
+    Hang,
 }
 
 #[derive(Clone)]
@@ -44,12 +50,19 @@ struct Shared {
 #[derive(Default)]
 struct Inner {
     partitions: i32,
-    generation: u32,
+    generations: BTreeMap<Topic, u32>,
     now: Micros,
     topics: BTreeMap<TopicPartition, Partition>,
     committed: BTreeMap<(String, TopicPartition), Committed>,
     epochs: BTreeMap<String, u64>,
     faults: VecDeque<Fault>,
+    /// No broker answers.
+    outage: bool,
+    /// What the log says to every question but those that it need not be asked.
+    refuses: Option<String>,
+    hangs: usize,
+    /// Readers opened, to count what a start costs.
+    readers: usize,
 }
 
 #[derive(Default)]
@@ -57,6 +70,14 @@ struct Partition {
     records: Vec<Record>,
     start: i64,
     end: i64,
+    /// What is committed shows up to here: the marker of a transaction may be late.
+    shown: Option<i64>,
+}
+
+impl Partition {
+    fn bounds(&self) -> Bounds {
+        Bounds { start: self.start, end: self.shown.map_or(self.end, |shown| shown.min(self.end)) }
+    }
 }
 
 impl FakeLog {
@@ -76,10 +97,7 @@ impl FakeLog {
     }
     /// The topics are others from now on, with nothing in them.
     pub fn recreate(&self) {
-        let mut inner = self.0.inner.lock();
-        inner.generation += 1;
-        inner.topics.clear();
-        inner.committed.clear();
+        Topic::ALL.into_iter().for_each(|topic| self.recreate_topic(topic));
     }
     /// What a group without members loses (H40).
     pub fn forget_offsets(&self) {
@@ -98,6 +116,54 @@ impl FakeLog {
     pub fn remove(&self, at: TopicPartition, offset: i64) {
         self.0.inner.lock().topics.entry(at).or_default().records.retain(|record| record.offset != offset);
     }
+    /// From now on `at` shows nothing new; `None`: everything again.
+    pub fn show_up_to(&self, at: TopicPartition, shown: Option<i64>) {
+        self.0.inner.lock().topics.entry(at).or_default().shown = shown;
+    }
+    pub fn outage(&self, outage: bool) {
+        self.0.inner.lock().outage = outage;
+    }
+    pub fn refuse(&self, why: Option<&str>) {
+        self.0.inner.lock().refuses = why.map(str::to_owned);
+    }
+    /// Commits that hang at the moment.
+    pub fn hanging(&self) -> usize {
+        self.0.inner.lock().hangs
+    }
+    pub fn release(&self) {
+        self.0.inner.lock().hangs = 0;
+        self.0.appended.notify_all();
+    }
+    /// Names that were ever opened as lanes, and how often.
+    pub fn opened(&self) -> BTreeMap<String, u64> {
+        self.0.inner.lock().epochs.clone()
+    }
+    pub fn readers_opened(&self) -> usize {
+        self.0.inner.lock().readers
+    }
+    /// As a version wrote them that put none.
+    pub fn strip_headers(&self, at: TopicPartition) {
+        let mut inner = self.0.inner.lock();
+        inner.topics.entry(at).or_default().records.iter_mut().for_each(|record| record.headers.clear());
+    }
+    pub fn has_faults(&self) -> bool {
+        !self.0.inner.lock().faults.is_empty()
+    }
+    /// In one step: appended, and the first of it taken by retention.
+    pub fn append_and_drop(&self, at: TopicPartition, entries: Vec<(TopicPartition, Entry)>, start: i64) {
+        let mut inner = self.0.inner.lock();
+        inner.append(entries);
+        let partition = inner.topics.entry(at).or_default();
+        partition.start = start;
+        partition.records.retain(|record| record.offset >= start);
+        self.0.appended.notify_all();
+    }
+    pub fn recreate_topic(&self, topic: Topic) {
+        let mut inner = self.0.inner.lock();
+        inner.generations.insert(topic, 1);
+        inner.topics.retain(|at, _| at.topic != topic);
+        inner.committed.retain(|(_, at), _| at.topic != topic);
+    }
     pub fn records(&self, topic: Topic, partition: i32) -> Vec<Record> {
         let inner = self.0.inner.lock();
         inner.topics.get(&TopicPartition { topic, partition }).map(|partition| partition.records.clone()).unwrap_or_default()
@@ -105,6 +171,13 @@ impl FakeLog {
 }
 
 impl Inner {
+    fn answers(&self) -> Result<(), LogError> {
+        match &self.refuses {
+            _ if self.outage => Err(LogError::Io("no broker".to_owned())),
+            Some(why) => Err(LogError::Refused(why.clone())),
+            None => Ok(()),
+        }
+    }
     fn append(&mut self, entries: Vec<(TopicPartition, Entry)>) {
         let timestamp = self.now;
         for (at, Entry { key, value, headers }) in entries {
@@ -133,7 +206,9 @@ impl Log for FakeLog {
         self.0.inner.lock().partitions
     }
     fn topic_id(&self, topic: Topic) -> Result<String, LogError> {
-        Ok(format!("{}-{}", topic.word(), self.0.inner.lock().generation))
+        let inner = self.0.inner.lock();
+        inner.answers()?;
+        Ok(format!("{}-{}", topic.word(), inner.generations.get(&topic).copied().unwrap_or(0)))
     }
     fn append(&self, entries: Vec<(TopicPartition, Entry)>) -> Result<(), LogError> {
         self.0.inner.lock().append(entries);
@@ -142,23 +217,28 @@ impl Log for FakeLog {
     }
     fn bounds(&self, at: TopicPartition) -> Result<Bounds, LogError> {
         let inner = self.0.inner.lock();
-        Ok(inner.topics.get(&at).map_or(Bounds { start: 0, end: 0 }, |partition| Bounds { start: partition.start, end: partition.end }))
+        inner.answers()?;
+        Ok(inner.topics.get(&at).map_or(Bounds { start: 0, end: 0 }, Partition::bounds))
     }
     fn reader(&self, at: TopicPartition, from: i64) -> Result<Box<dyn Reader>, LogError> {
         let bounds = self.bounds(at)?;
         if from < bounds.start || from > bounds.end {
             return Err(LogError::OffsetOutOfRange { topic_partition: at, offset: from, bounds });
         }
+        self.0.inner.lock().readers += 1;
         Ok(Box::new(FakeReader { log: self.clone(), at, position: from }))
     }
     fn lane(&self, id: &str) -> Result<Box<dyn Lane>, LogError> {
         let mut inner = self.0.inner.lock();
+        inner.answers()?;
         let epoch = inner.epochs.entry(id.to_owned()).or_default();
         *epoch += 1;
         Ok(Box::new(FakeLane { log: self.clone(), id: id.to_owned(), epoch: *epoch }))
     }
     fn committed(&self, id: &str, at: TopicPartition) -> Result<Option<Committed>, LogError> {
-        Ok(self.0.inner.lock().committed.get(&(id.to_owned(), at)).cloned())
+        let inner = self.0.inner.lock();
+        inner.answers()?;
+        Ok(inner.committed.get(&(id.to_owned(), at)).cloned())
     }
     fn wait_past(&self, positions: &[(TopicPartition, i64)], wait: Duration) {
         let mut inner = self.0.inner.lock();
@@ -184,7 +264,8 @@ impl Reader for FakeReader {
         let Some(partition) = inner.topics.get(&self.at) else { return Ok(Vec::new()) };
         let first = partition.records.partition_point(|record| record.offset < self.position);
         let mut bytes = 0;
-        let more = partition.records[first..].iter().take(records_max).take_while(|record| {
+        let shown = partition.records[first..].iter().take_while(|record| record.offset < bounds.end);
+        let more = shown.take(records_max).take_while(|record| {
             let before = bytes;
             bytes += record.value.as_ref().map_or(0, Bytes::len);
             before == 0 || before < bytes_max
@@ -215,22 +296,41 @@ impl Lane for FakeLane {
     fn commit(&mut self, transaction: Transaction) -> Result<(), CommitError> {
         let mut inner = self.log.0.inner.lock();
         let told = |what: &str| what.to_owned();
+        if inner.outage {
+            return Err(CommitError::Unknown(told("no broker")));
+        }
         if inner.epochs.get(&self.id) != Some(&self.epoch) {
             return Err(CommitError::Fenced(told("an older epoch")));
         }
+        if let Some((at, size)) =
+            transaction.outputs.iter().map(|(at, entry)| (at, size_on_the_log(entry))).find(|(_, size)| *size > limit::MESSAGE_BYTES)
+        {
+            return Err(CommitError::Refused(format!("{at:?}: {size} bytes are over the message limit")));
+        }
         let fault = inner.faults.pop_front();
+        if fault == Some(Fault::Hang) {
+            inner.hangs += 1;
+            self.log.0.appended.wait_while(&mut inner, |inner| inner.hangs > 0);
+        }
         match fault {
-            None | Some(Fault::UnknownApplied | Fault::DieAfter) => inner.apply(&self.id, transaction),
-            Some(Fault::Abort | Fault::UnknownNotApplied | Fault::Fence | Fault::DieBefore) => {}
+            None | Some(Fault::UnknownApplied | Fault::DieAfter | Fault::Hang) => inner.apply(&self.id, transaction),
+            Some(Fault::Abort | Fault::UnknownNotApplied | Fault::Fence | Fault::DieBefore | Fault::Refuse) => {}
         }
         self.log.0.appended.notify_all();
         match fault {
-            None => Ok(()),
+            None | Some(Fault::Hang) => Ok(()),
+            Some(Fault::Refuse) => Err(CommitError::Refused(told("on demand"))),
             Some(Fault::Abort) => Err(CommitError::Aborted(told("on demand"))),
             Some(Fault::UnknownApplied | Fault::UnknownNotApplied) => Err(CommitError::Unknown(told("on demand"))),
             Some(Fault::Fence | Fault::DieBefore | Fault::DieAfter) => Err(CommitError::Fenced(told("on demand"))),
         }
     }
+}
+
+/// As a broker counts it: a batch of this record alone, its varints at their longest.
+fn size_on_the_log(entry: &Entry) -> usize {
+    let headers: usize = entry.headers.iter().map(|(name, value)| name.len() + value.len() + 10).sum();
+    61 + 32 + entry.key.len() + entry.value.as_ref().map_or(0, Bytes::len) + headers
 }
 
 /// 2026-11-30T00:00:00Z.
@@ -327,7 +427,7 @@ pub fn pipeline_with(options: Options) -> Arc<Pipeline> {
     Arc::new(Pipeline::new(Arc::new(Catalog::builtin()), options, keys).expect("the built-in catalogue compiles"))
 }
 
-pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration) -> Arc<Rules> {
+pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration, lanes: u32, format: Format) -> Arc<Rules> {
     let origin = Origin {
         harvested: log.topic_id(Topic::Harvested).expect("fake"),
         delta: log.topic_id(Topic::Delta).expect("fake"),
@@ -342,8 +442,9 @@ pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration) ->
             gateway_retire_after_micros: crate::config::micros(config.gateway_retire_after.0),
         },
         refresh_after_micros: crate::config::micros(refresh_after),
+        layout: Layout::new(JOB, lanes, origin.partitions),
         origin,
-        job: JOB.to_owned(),
+        format,
         life: Uuid::from_bytes(crate::task::fresh()).to_string(),
     })
 }

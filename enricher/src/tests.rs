@@ -5,14 +5,21 @@
 
 mod embedded;
 mod faults;
+mod formats;
+mod garbage;
+mod lanes;
+mod outage;
 mod recovery;
 mod threads;
 mod ttl;
 
 use crate::commit::Committer;
+use crate::custody;
 use crate::error::LaneError;
+use crate::format::Format;
 use crate::lane::{self, Plan};
 use crate::metrics::Metrics;
+use crate::recovery::Recovery;
 use crate::state::{Kind, Stores};
 use crate::status::Status;
 use crate::stop::Stop;
@@ -53,12 +60,14 @@ struct World {
     kind: Kind,
     pipeline: Arc<Pipeline>,
     refresh_after: Duration,
+    format: Format,
     /// Before the folder: dropped first, as closing a store writes into it.
     life: Option<Life>,
     dir: tempfile::TempDir,
     models: Vec<Model>,
 }
 
+/// One lane, as a process runs it.
 struct Life {
     tasks: Vec<(Task, Box<dyn Reader>)>,
     committer: Committer,
@@ -73,6 +82,7 @@ impl World {
             kind,
             pipeline,
             refresh_after: Duration::from_secs(10),
+            format: Format::writing(Format::DEFAULT),
             dir: tempfile::tempdir().expect("a folder"),
             life: None,
             models: (0..PARTITIONS).map(|_| Model::new(ttl, collision)).collect(),
@@ -96,15 +106,22 @@ impl World {
     }
 
     fn plan(&self) -> Plan {
+        self.plan_of(1, 0)
+    }
+
+    /// Of one lane under a layout.
+    fn plan_of(&self, lanes: u32, lane: i32) -> Plan {
+        let rules = testing::rules(&self.log, self.pipeline.clone(), self.refresh_after, lanes, self.format);
         Plan {
-            id: LANE.to_owned(),
-            partitions: (0..PARTITIONS).collect(),
+            id: crate::lane_id(testing::JOB, lane),
+            partitions: rules.layout.tasks(lane),
             commit_interval: Duration::from_millis(1),
+            idle_commit: Duration::from_secs(3600),
             state_bytes_max: u64::MAX,
             patience: Duration::from_millis(1),
-            rules: testing::rules(&self.log, self.pipeline.clone(), self.refresh_after),
+            rules,
             log: Arc::new(self.log.clone()),
-            stores: Arc::new(Stores::new(self.kind, self.dir.path(), 2)),
+            stores: Arc::new(Stores::new(self.kind, self.dir.path(), 2, self.format)),
             metrics: Metrics::register(&prometheus::Registry::new()).expect("registers"),
             status: Arc::new(Status::default()),
             stop: Arc::new(Stop::default()),
@@ -112,12 +129,9 @@ impl World {
     }
 
     fn start(&mut self) -> Result<(), LaneError> {
-        let (tasks, committer) = lane::recover(&self.plan())?;
-        let tasks = tasks.into_iter().map(|task| {
-            let reader = self.log.reader(task.input(), task.next_offset()).expect("within the log");
-            (task, reader)
-        });
-        self.life = Some(Life { tasks: tasks.collect(), committer });
+        let plan = self.plan();
+        take(&plan)?;
+        self.life = Some(Life::of(&plan)?);
         Ok(())
     }
 
@@ -181,7 +195,30 @@ impl World {
     }
 }
 
+/// Custody of the plan's tasks.
+fn take(plan: &Plan) -> Result<(), LaneError> {
+    let Plan { rules, log, stores, stop, .. } = plan;
+    let recovery = Recovery {
+        layout: &rules.layout,
+        log: &**log,
+        stores,
+        origin: &rules.origin,
+        format: rules.format,
+        dedup_ttl_micros: rules.pipeline.options().dedup_ttl_micros,
+        refresh_after_micros: rules.refresh_after_micros,
+        patience: plan.patience,
+        stop,
+        report: &|_, _| {},
+    };
+    custody::take(&recovery, rules, &plan.partitions)
+}
+
 impl Life {
+    fn of(plan: &Plan) -> Result<Life, LaneError> {
+        let (tasks, committer) = lane::recover(plan)?;
+        Ok(Life { tasks: tasks.into_iter().map(|ready| (ready.task, ready.reader)).collect(), committer })
+    }
+
     /// One commit of up to `records` of each task. False when there was nothing.
     fn turn(&mut self, records: usize) -> Result<bool, LaneError> {
         self.read(records)?;

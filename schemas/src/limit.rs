@@ -51,13 +51,35 @@ pub const PUBLISH_BYTES: usize = 4 << 20;
 pub const SPOOL_BLOCK_BYTES: usize = 4 << 20;
 /// A message of any topic (design §4.3).
 pub const MESSAGE_BYTES: usize = 8 << 20;
+/// What a topic takes in one batch beside one message.
+pub const BATCH_OVERHEAD_BYTES: usize = 64 << 10;
 /// Partitions of a topic, and of one of the embedded log, whose column families need memory.
 pub const PARTITIONS: i32 = 1_024;
 pub const LOG_PARTITIONS: i32 = 64;
 /// A topic's name on Kafka.
 pub const TOPIC_NAME_BYTES: usize = 249;
+/// How long an append waits for the brokers' acknowledgements before it gives all of it up. Rides over a broker's restart.
+pub const LOG_APPEND_MS: u64 = 20_000;
+/// A lane's transaction on the brokers, and what a commit takes of it before its outcome is called unknown.
+pub const TRANSACTION_MS: u64 = 15_000;
+pub const LANE_COMMIT_MS: u64 = 10_000;
+/// What is fetched of a partition before it is read, and what is produced before it is sent.
+pub const READ_AHEAD_BYTES: usize = 2 << 20;
+pub const PRODUCE_QUEUE_BYTES: usize = 64 << 20;
+/// Clients of one log that are open or have not ended yet, and readers of one partition.
+pub const LOG_CLIENTS: usize = 256;
+pub const LOG_READERS: usize = 16;
 /// How long a log may take to answer a question or to give records that it holds.
 pub const LOG_ANSWER_MS: u64 = 10_000;
+/// How long a schema registry may take to be connected and to answer, how large an answer may be, how often it is asked
+/// before its caller hears of it, and the first wait between; it doubles.
+pub const REGISTRY_CONNECT_MS: u64 = 2_000;
+pub const REGISTRY_ANSWER_MS: u64 = 5_000;
+pub const REGISTRY_ANSWER_BYTES: usize = 4 << 20;
+pub const REGISTRY_TRIES: u32 = 3;
+pub const REGISTRY_BACKOFF_MS: u64 = 100;
+/// Versions of a schema, the newest ones, that the one in use must be able to read.
+pub const REGISTRY_VERSIONS: usize = 64;
 /// A delta record's operations, before it is split.
 pub const DELTA_BYTES: usize = 4 << 20;
 /// Harvested bytes that one task reads for one commit.
@@ -68,7 +90,9 @@ pub const COMMIT_RECORDS: usize = 8_192;
 pub const DETAIL_CHARS: usize = 512;
 /// Distinct unclassified paths remembered per task.
 pub const UNCLASSIFIED_PATHS: usize = 1_000;
-/// An output's value before its key and clear part are added; a larger one is cut or rejected before it is produced.
+/// What a record takes on the log beside its key, value and headers, at most: Kafka's record batch (61), lengths and deltas.
+pub const RECORD_OVERHEAD_BYTES: usize = 128;
+/// A harvested value that is sealed whole; of a longer one the beginning. A bad event adds its clear part to it.
 pub const OUTPUT_BYTES: usize = MESSAGE_BYTES - (64 << 10);
 /// What a lane reads of one task at a time; the ids in it are looked up together.
 pub const LANE_READ_BYTES: usize = 1 << 20;
@@ -86,11 +110,25 @@ pub const STATE_FLUSH_MS: u64 = 60_000;
 /// Write buffers and block cache of all tasks' RocksDB together.
 pub const STATE_BUFFER_BYTES: usize = 48 << 20;
 pub const STATE_CACHE_BYTES: usize = 32 << 20;
+/// A commit that is under way for longer makes its lane not ready.
+pub const COMMIT_LATE_MS: u64 = 10_000;
+/// How often a starting enricher tries to take tasks over from lanes of another layout while others do the same.
+pub const CUSTODY_ROUNDS: usize = 16;
+/// How long a starting task waits for its local state while another process still has it open.
+pub const STATE_HELD_MS: u64 = 10_000;
+/// Gateways that a task's watermark waits for, and the bytes of a gateway's or source's name; a record with longer ones
+/// is no gateway's of ours.
+pub const GATEWAYS: usize = 1_024;
+pub const NAME_BYTES: usize = 256;
 /// How far the task clock may stand after the newest time that a gateway told (design §6.6).
 pub const CLOCK_AHEAD_MS: i64 = 300_000;
 /// An object's name, as S3 bounds it, and one part of it, as file systems do.
 pub const OBJECT_NAME_BYTES: usize = 1_024;
 pub const OBJECT_PART_BYTES: usize = 255;
+/// Segments that a gateway puts into the object store at once.
+pub const LANDERS: usize = 4;
+/// `gateway.spool.segment_bytes`: a segment is put in one piece, which S3 bounds at 5 GiB.
+pub const SEGMENT_BYTES: u64 = 1 << 30;
 /// How long an object store may take to be connected, and to answer, beside the time that an object's bytes need.
 pub const OBJECT_CONNECT_MS: u64 = 3_000;
 pub const OBJECT_ANSWER_MS: u64 = 15_000;
@@ -167,3 +205,9 @@ pub const NAMES_WINDOW_RECORDS: i64 = 5_000;
 pub const NAMES_WINDOWS: usize = 40;
 /// Lanes of one process: each has two threads and a producer.
 pub const LANES: usize = 64;
+/// A part that is refused what it stands on is tried this often, and one that nobody answers for ever, so far apart.
+pub const START_REFUSALS: u32 = 5;
+pub const START_BACKOFF_MS_MIN: u64 = 250;
+pub const START_BACKOFF_MS_MAX: u64 = 5_000;
+/// The least length of a token that somebody made by hand.
+pub const TOKEN_CHARS_MIN: usize = 16;

@@ -30,10 +30,12 @@ pub enum Reason {
     IdCollision,
     /// A defect of ours met this record. Pages someone.
     ProcessingPanic,
+    /// The record has no partition key: a copy of it may be judged by another task.
+    Unkeyable,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 13] = [
+    pub const ALL: [Reason; 14] = [
         Reason::Unreadable,
         Reason::EventTooLarge,
         Reason::Malformed,
@@ -47,6 +49,7 @@ impl Reason {
         Reason::UnclassifiedField,
         Reason::IdCollision,
         Reason::ProcessingPanic,
+        Reason::Unkeyable,
     ];
     pub fn name(self) -> &'static str {
         match self {
@@ -63,6 +66,7 @@ impl Reason {
             Reason::UnclassifiedField => "unclassified_field",
             Reason::IdCollision => "id_collision",
             Reason::ProcessingPanic => "processing_panic",
+            Reason::Unkeyable => "unkeyable",
         }
     }
     pub fn from_name(name: &str) -> Option<Reason> {
@@ -77,7 +81,8 @@ impl Reason {
             | Reason::NestingTooDeep
             | Reason::LoneSurrogate
             | Reason::NotAnObject
-            | Reason::MissingEventType => Stage::Decode,
+            | Reason::MissingEventType
+            | Reason::Unkeyable => Stage::Decode,
             Reason::UnknownEventType | Reason::UnknownSchemaVersion | Reason::SchemaViolation | Reason::ProcessingPanic => Stage::Validate,
             Reason::UnclassifiedField => Stage::Mask,
             Reason::IdCollision => Stage::Dedup,

@@ -124,6 +124,10 @@ impl Reject {
     pub fn panicked() -> Reject {
         Reject::new(Reason::ProcessingPanic, "a defect of the enricher; the sealed event shows it again")
     }
+    /// The record has no partition key.
+    pub fn unkeyable() -> Reject {
+        Reject::new(Reason::Unkeyable, "the record has no key, so its copies may be judged elsewhere")
+    }
     /// Another fact holds this id (`dedup`).
     pub fn collision(event_type: &str) -> Reject {
         Reject::new(Reason::IdCollision, "the id is taken by an earlier event of this source with other content").of_type(event_type)

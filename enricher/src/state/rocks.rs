@@ -5,6 +5,7 @@
 //! in it is the position of the rest (E5, recovery.md H33).
 
 use super::{Backend, Each, Meta, StateError, key};
+use crate::format::Format;
 use forebay_schemas::limit;
 use forebay_schemas::wire::delta::Op;
 use rocksdb::{
@@ -22,23 +23,28 @@ pub struct Shared {
     cache: Cache,
     buffers: WriteBufferManager,
     buffer_bytes: usize,
+    format: Format,
 }
 
 impl Shared {
-    pub fn new(tasks: usize) -> Shared {
+    pub fn new(tasks: usize, format: Format) -> Shared {
         // Half of a task's share: one buffer fills while the other is being written out.
         let buffer_bytes = (limit::STATE_BUFFER_BYTES / tasks.max(1) / 2).clamp(1 << 20, 8 << 20);
         Shared {
             cache: Cache::new_lru_cache(limit::STATE_CACHE_BYTES),
             buffers: WriteBufferManager::new_write_buffer_manager(limit::STATE_BUFFER_BYTES, false),
             buffer_bytes,
+            format,
         }
     }
 
     pub fn open(&self, folder: &Path) -> Result<Rocks, StateError> {
         std::fs::create_dir_all(folder).map_err(|error| StateError::Io(error.to_string()))?;
-        let db = DB::open_cf_with_opts(&self.options(), folder, [(FAMILY, self.options())]).map_err(state_error)?;
-        let store = Rocks { db };
+        let db = DB::open_cf_with_opts(&self.options(), folder, [(FAMILY, self.options())]).map_err(|error| {
+            // Both of RocksDB's texts, of a lock in this process and in another one, end with the lock's name and a cause.
+            if error.as_ref().contains("LOCK: ") { StateError::Held(folder.display().to_string()) } else { state_error(error) }
+        })?;
+        let store = Rocks { db, format: self.format };
         store.meta()?;
         Ok(store)
     }
@@ -75,6 +81,7 @@ impl Shared {
 
 pub struct Rocks {
     db: DB,
+    format: Format,
 }
 
 impl Rocks {
@@ -87,7 +94,7 @@ impl Rocks {
 
 impl Backend for Rocks {
     fn meta(&self) -> Result<Option<Meta>, StateError> {
-        self.db.get(key::meta_key()).map_err(state_error)?.map(|value| Meta::decode(&value)).transpose()
+        self.db.get(key::meta_key()).map_err(state_error)?.map(|value| Meta::decode(&value, self.format)).transpose()
     }
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
         self.db.get(key).map_err(state_error)
@@ -122,7 +129,7 @@ impl Backend for Rocks {
                 None => batch.delete(&op.key),
             }
         }
-        batch.put(key::meta_key(), meta.encode());
+        batch.put(key::meta_key(), meta.encode(self.format));
         self.write(batch)
     }
     fn reclaim(&self, ranges: &[(Vec<u8>, Vec<u8>)]) -> Result<(), StateError> {

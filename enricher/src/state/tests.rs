@@ -4,11 +4,13 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
+const FORMAT: Format = Format::writing(1);
+
 fn origin() -> Origin {
     Origin { harvested: "h".into(), delta: "d".into(), partitions: 4 }
 }
 fn meta(seq: i64) -> Meta {
-    Meta { seq, offset: seq * 10, origin: origin() }
+    Meta { seq, offset: seq * 10, origin: origin(), deltas_from: None }
 }
 fn put(key: &[u8], value: &[u8]) -> Op {
     Op { key: key.to_vec(), value: Some(value.to_vec()) }
@@ -33,7 +35,7 @@ fn many(backend: &dyn Backend, keys: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
 fn on_both(check: impl Fn(&Stores)) {
     for kind in [Kind::Memory, Kind::RocksDb] {
         let dir = tempfile::tempdir().expect("a folder");
-        check(&Stores::new(kind, dir.path(), 4));
+        check(&Stores::new(kind, dir.path(), 4, FORMAT));
     }
 }
 
@@ -93,7 +95,7 @@ fn rocksdb_comes_back_at_a_whole_commit() {
     let dir = tempfile::tempdir().expect("a folder");
     let crashed = tempfile::tempdir().expect("a folder");
     {
-        let stores = Stores::new(Kind::RocksDb, dir.path(), 4);
+        let stores = Stores::new(Kind::RocksDb, dir.path(), 4, FORMAT);
         let backend = stores.open(0).expect("opens");
         backend.apply(&[put(b"\0\0\x01a", b"1")], &meta(1)).expect("applies");
         backend.flush().expect("flushes");
@@ -101,12 +103,12 @@ fn rocksdb_comes_back_at_a_whole_commit() {
         copy(dir.path(), crashed.path());
     }
     let read = |dir: &Path| {
-        let backend = Stores::new(Kind::RocksDb, dir, 4).open(0).expect("opens");
+        let backend = Stores::new(Kind::RocksDb, dir, 4, FORMAT).open(0).expect("opens");
         (backend.meta().expect("reads"), backend.get(b"\0\0\x01a").expect("reads"))
     };
     assert_eq!(read(crashed.path()), (Some(meta(1)), Some(b"1".to_vec())), "what was not flushed is as if it never was");
     assert_eq!(read(dir.path()), (Some(meta(2)), Some(b"2".to_vec())), "closing flushes");
-    let stores = Stores::new(Kind::RocksDb, dir.path(), 4);
+    let stores = Stores::new(Kind::RocksDb, dir.path(), 4, FORMAT);
     stores.condemn(0);
     assert_eq!(stores.open(0).expect("opens").meta(), Ok(None), "a condemned store begins empty");
     assert_eq!(stores.open(0).expect("opens").meta(), Ok(None));

@@ -23,12 +23,13 @@ pub enum Input {
         gateway: Bytes,
         through: Option<Micros>,
     },
-    /// `told`: the gateway's time, unless the record is not a gateway's.
+    /// `told`: the gateway's time, unless the record is not a gateway's. `keyed`: the record has a partition key.
     Event {
         harvested: Box<Harvested>,
         value: Bytes,
         key: Key,
         told: Option<Micros>,
+        keyed: bool,
     },
 }
 
@@ -39,15 +40,15 @@ pub fn read(record: Record, partition: i32) -> (Place, Input) {
         let through = through.and_then(|(_, text)| std::str::from_utf8(text).ok()?.parse().ok()).map(Micros);
         return (place, Input::Tick { gateway: record.key, through });
     };
-    let (harvested, told) = match harvested::decode(&value) {
-        Ok(harvested) => {
+    let (harvested, told, keyed) = match harvested::decode(&value) {
+        Ok(harvested) if harvested.source.len() <= limit::NAME_BYTES && harvested.gateway.len() <= limit::NAME_BYTES => {
             let told = harvested.received_at;
-            (harvested, Some(told))
+            (harvested, Some(told), !record.key.is_empty())
         }
-        Err(_) => (foreign(place, partition, &value), None),
+        Ok(_) | Err(_) => (foreign(place, partition, &value), None, true),
     };
     let key = Key::of(&harvested.source, &harvested.event_id);
-    (place, Input::Event { harvested: Box::new(harvested), value, key, told })
+    (place, Input::Event { harvested: Box::new(harvested), value, key, told, keyed })
 }
 
 /// A record that no gateway of ours wrote. It is one event nobody can read, named after its place.
@@ -78,10 +79,13 @@ fn foreign(place: Place, partition: i32, value: &Bytes) -> Harvested {
 /// The event with so little of its payload that it fits into a bad event.
 pub fn cut_short(harvested: &Harvested) -> Harvested {
     let length = harvested.payload.len();
+    let short = |text: &Option<String>| text.clone().filter(|text| text.len() <= limit::CUT_BYTES);
     Harvested {
         payload: harvested.payload.slice(..length.min(limit::CUT_BYTES)),
         full_length: harvested.full_length.or(Some(length as u64)),
-        envelope: harvested.envelope.clone().filter(|envelope| envelope.len() <= limit::CUT_BYTES),
+        envelope: short(&harvested.envelope),
+        client_ip: short(&harvested.client_ip),
+        user_agent: short(&harvested.user_agent),
         headers: Vec::new(),
         ..harvested.clone()
     }

@@ -28,7 +28,7 @@ fn feed(world: &mut World, first: u32) {
 }
 
 #[test]
-fn whatever_becomes_of_a_commit_each_fact_is_told_once() {
+fn h1_h12_whatever_becomes_of_a_commit_each_fact_is_told_once() {
     let pipeline = testing::pipeline(Duration::from_secs(3600), Collision::Bad);
     for kind in [Kind::Memory, Kind::RocksDb] {
         for fault in [Fault::Abort, Fault::UnknownApplied, Fault::UnknownNotApplied, Fault::Fence, Fault::DieBefore, Fault::DieAfter] {

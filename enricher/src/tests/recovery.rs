@@ -42,18 +42,17 @@ fn is_whole(world: &mut World, ids: std::ops::Range<u32>) {
 }
 
 #[test]
-fn a_missing_delta_stops_the_task() {
+fn h26_a_missing_delta_stops_the_task() {
     for kind in [Kind::Memory, Kind::RocksDb] {
         let mut world = world(kind, 6);
         world.end(Restart::FromDeltas);
-        // Offsets of deltas are 0, 2, 4 …: each is followed by a marker.
+        // Offsets of deltas are 0, 2, 4 …: each is followed by a marker. The first is the one that took the task.
         world.log.remove(DELTA, 6);
         let error = refused(&mut world);
         assert!(matches!(error, RecoveryError::Chain(_)), "{error}");
-        world.log.remove(DELTA, 8);
-        world.log.remove(DELTA, 10);
+        [8, 10, 12].into_iter().for_each(|offset| world.log.remove(DELTA, offset));
         let error = refused(&mut world);
-        assert!(matches!(error, RecoveryError::DeltasEnd { committed: 6, found: 3 }), "{error}");
+        assert!(matches!(error, RecoveryError::DeltasEnd { committed: 7, found: 3 }), "{error}");
     }
 }
 
@@ -95,7 +94,7 @@ fn local_state_that_is_too_old_is_rebuilt() {
 }
 
 #[test]
-fn offsets_that_expired_are_taken_from_the_deltas() {
+fn h40_offsets_that_expired_or_were_deleted_are_taken_from_the_deltas() {
     for restart in Restart::ALL {
         let mut world = world(Kind::RocksDb, 4);
         world.end(restart);
@@ -108,21 +107,21 @@ fn offsets_that_expired_are_taken_from_the_deltas() {
 }
 
 #[test]
-fn state_without_a_log_is_refused_and_a_new_start_is_not() {
+fn h40_state_without_a_log_is_refused_and_a_new_start_is_not() {
     let mut world = world(Kind::RocksDb, 4);
     world.log.recreate();
     let error = refused(&mut world);
-    assert!(matches!(error, RecoveryError::Orphan { seq: 4 }), "{error}");
+    assert!(matches!(error, RecoveryError::Orphan { seq: 5 }), "{error}");
     world.end(Restart::FromDeltas);
     world.start().expect("a new start");
 }
 
 #[test]
-fn state_of_another_log_or_ahead_of_this_one_is_rebuilt() {
+fn h2_h38_state_of_another_log_or_ahead_of_this_one_is_rebuilt() {
     let mut world = world(Kind::RocksDb, 5);
     // The log lost its last commit, as an unclean leader election does it.
-    world.log.remove(DELTA, 8);
-    let metadata = "seq=4;fp=x;partitions=2".to_owned();
+    world.log.remove(DELTA, 10);
+    let metadata = "seq=5;fp=x;partitions=2".to_owned();
     world.log.set_committed(LANE, INPUT, Committed { offset: 4, metadata });
     world.models[0].trusted.push((4, "e4".to_owned()));
     world.start().expect("starts");
@@ -133,9 +132,9 @@ fn state_of_another_log_or_ahead_of_this_one_is_rebuilt() {
         world.log.set_committed(LANE, INPUT, Committed { offset, metadata: metadata.to_owned() });
         refused(world)
     };
-    let error = lies(&mut world, 3, "seq=5;fp=x;partitions=2");
-    assert!(matches!(error, RecoveryError::OffsetMoved { seq: 5, committed: 3, delta: 5 }), "{error}");
-    let error = lies(&mut world, 5, "seq=5;fp=x;partitions=3");
+    let error = lies(&mut world, 3, "seq=6;fp=x;partitions=2");
+    assert!(matches!(error, RecoveryError::OffsetMoved { seq: 6, committed: 3, delta: 5 }), "{error}");
+    let error = lies(&mut world, 5, "seq=6;fp=x;partitions=3");
     assert!(matches!(error, RecoveryError::Partitions { committed: 3, found: 2 }), "{error}");
     let error = lies(&mut world, 5, "by hand");
     assert!(matches!(error, RecoveryError::Metadata(_)), "{error}");
@@ -155,7 +154,7 @@ fn deltas_of_another_job_are_not_this_ones() {
 }
 
 #[test]
-fn input_that_retention_took_stops_the_task() {
+fn h25_input_that_retention_took_stops_the_task() {
     let mut world = world(Kind::RocksDb, 4);
     for n in 4..8 {
         world.event(0, n, Body::Fact(n), NOW);
@@ -178,7 +177,7 @@ fn another_number_of_lanes_goes_on_from_the_deltas() {
 }
 
 #[test]
-fn a_commit_larger_than_a_message_comes_back() {
+fn h43_a_commit_larger_than_a_message_comes_back() {
     let mut world = World::new(Kind::RocksDb, testing::pipeline(TTL, Collision::Bad));
     world.start().expect("starts");
     for n in 0..200 {
@@ -188,8 +187,8 @@ fn a_commit_larger_than_a_message_comes_back() {
     let mut cuts = world.life().cut();
     // Cut again as if the bound were a kilobyte.
     let outputs = &mut cuts[0].outputs;
-    let whole =
-        forebay_schemas::wire::delta::decode(outputs.pop().expect("the delta").1.value.as_ref().expect("has a value")).expect("decodes");
+    let (_, delta) = outputs.pop().expect("the delta");
+    let whole = forebay_schemas::wire::delta::decode(delta.value.as_ref().expect("has a value")).expect("decodes");
     let head = crate::delta::Head {
         task: 0,
         seq: whole.seq,
@@ -200,14 +199,92 @@ fn a_commit_larger_than_a_message_comes_back() {
         clock: whole.clock,
         pipeline: whole.pipeline,
     };
-    let (messages, _) = crate::delta::messages(&head, whole.ops, 1_000);
+    let (messages, _) = crate::delta::messages(&head, world.format, whole.ops, 1_000);
     assert!(messages.len() > 5);
-    outputs.extend(
-        messages.into_iter().map(|message| {
-            (DELTA, forebay_stores::log::Entry { key: testing::JOB.into(), value: Some(message.into()), headers: Vec::new() })
-        }),
-    );
+    let part = |message: Vec<u8>| forebay_stores::log::Entry { value: Some(message.into()), ..delta.clone() };
+    outputs.extend(messages.into_iter().map(|message| (DELTA, part(message))));
     world.life().commit(cuts).expect("commits");
     world.end(Restart::FromDeltas);
     is_whole(&mut world, 0..200);
+}
+
+/// The offsets' partition may show a commit before the deltas' does: recovery waits for its `seq`, not for an offset.
+#[test]
+fn h23_deltas_that_show_late_are_waited_for() {
+    let mut world = world(Kind::RocksDb, 4);
+    world.end(Restart::FromDeltas);
+    let end = world.log.bounds(DELTA).expect("fake").end;
+    for shown in [end - 2, end - 4, 0] {
+        world.log.show_up_to(DELTA, Some(shown));
+        let plan = Plan { patience: Duration::from_secs(30), ..world.plan() };
+        let log = world.log.clone();
+        world.life = std::thread::scope(|scope| {
+            let recovered = scope.spawn(|| Life::of(&plan));
+            super::threads::until("it waits", || plan.status.ready() != Err("is starting".to_owned()) || shown == 0);
+            log.show_up_to(DELTA, None);
+            Some(recovered.join().expect("no panic").expect("recovers"))
+        });
+        world.check("after the wait");
+        world.end(Restart::FromDeltas);
+    }
+    // Markers make offsets without records, at the end too: a target is a `seq` (H22).
+    world.log.show_up_to(DELTA, Some(end - 2));
+    let error = refused(&mut world);
+    assert!(matches!(error, RecoveryError::DeltasEnd { committed: 5, found: 4 }), "{error}");
+}
+
+/// Where offsets are gone, the deltas still say of which layout and which input they are.
+#[test]
+fn h28_h38_deltas_alone_tell_another_number_of_partitions_and_another_input() {
+    let mut world = world(Kind::RocksDb, 4);
+    world.log.forget_offsets();
+    let records = world.log.records(Topic::Delta, 0);
+    let told = String::from_utf8(records[4].headers[0].1.to_vec()).expect("text");
+    for (field, instead) in [("partitions=2", "partitions=3"), ("input=harvested-0", "input=another")] {
+        let mut last = records[4].clone();
+        last.headers[0].1 = told.replace(field, instead).into();
+        world.log.remove(DELTA, 8);
+        let entry = forebay_stores::log::Entry { key: last.key, value: last.value, headers: last.headers };
+        world.log.append(vec![(DELTA, entry)]).expect("fake");
+        let error = refused(&mut world);
+        match &error {
+            RecoveryError::Partitions { committed: 3, found: 2 } => assert!(instead.starts_with("partitions")),
+            RecoveryError::OtherInput { seq: 5, other, found } => assert_eq!((other.as_str(), found.as_str()), ("another", "harvested-0")),
+            other => panic!("another error: {other}"),
+        }
+        let end = world.log.bounds(DELTA).expect("fake").end;
+        world.log.remove(DELTA, end - 1);
+    }
+}
+
+/// A harvested topic that was made anew: the old place means nothing in it, even when it has as many records.
+#[test]
+fn h38_a_harvested_topic_made_anew_is_refused() {
+    for kind in [Kind::Memory, Kind::RocksDb] {
+        let mut world = world(kind, 4);
+        world.log.recreate_topic(Topic::Harvested);
+        (0..10).for_each(|n| world.log.append(vec![testing::event(0, n, Body::Fact(n), world.log.now())]).expect("fake"));
+        let error = refused(&mut world);
+        assert!(matches!(&error, RecoveryError::OtherInput { seq: 5, found, .. } if found == "harvested-1"), "{error}");
+    }
+}
+
+/// Two starts of one machine: the later waits until the earlier has let its state go.
+#[test]
+fn local_state_that_another_process_holds_is_waited_for_and_told() {
+    let mut world = world(Kind::RocksDb, 2);
+    world.start().expect("starts");
+    let held = Life::of(&world.plan()).map(drop).expect_err("held");
+    assert!(held.to_string().contains("another process holds the local state in"), "{held}");
+    let plan = Plan { patience: Duration::from_secs(30), ..world.plan() };
+    let first = world.life.take();
+    let life = std::thread::scope(|scope| {
+        let second = scope.spawn(|| Life::of(&plan));
+        let fenced = || world.log.opened()[LANE] == 4;
+        super::threads::until("the second has fenced the first", fenced);
+        drop(first);
+        second.join().expect("no panic").expect("recovers")
+    });
+    world.life = Some(life);
+    world.check("after the first has gone");
 }

@@ -6,7 +6,7 @@ use crate::{Config, Enricher};
 use prometheus::{Encoder, Registry, TextEncoder};
 use std::time::Instant;
 
-fn start(log: &FakeLog, dir: &std::path::Path, pipeline: &Arc<Pipeline>, lanes: u32) -> (Enricher, Registry) {
+pub fn start(log: &FakeLog, dir: &std::path::Path, pipeline: &Arc<Pipeline>, lanes: u32) -> (Enricher, Registry) {
     let mut config = Config::new(Kind::RocksDb);
     config.lanes = lanes;
     config.commit_interval = "5ms".parse().expect("a span");
@@ -26,7 +26,7 @@ pub fn total(enricher: &Enricher, outcome: Outcome) -> u64 {
     enricher.totals().iter().filter(|total| total.outcome == outcome).map(|total| total.count).sum()
 }
 
-fn shown(registry: &Registry, line: &str) -> bool {
+pub fn shown(registry: &Registry, line: &str) -> bool {
     let mut text = Vec::new();
     TextEncoder::new().encode(&registry.gather(), &mut text).expect("encodes");
     String::from_utf8(text).expect("text").lines().any(|shown| shown == line)
@@ -80,11 +80,11 @@ fn ticks_alone_are_not_committed_at_once() {
     let dir = tempfile::tempdir().expect("a folder");
     let pipeline = testing::pipeline(Duration::from_secs(60), Collision::Bad);
     let (enricher, registry) = start(&log, dir.path(), &pipeline, 1);
-    until("the lane runs", || enricher.ready().is_ok());
+    until("the lane has told its place", || log.records(Topic::Delta, 0).len() == 2);
     for _ in 0..20 {
         log.append(vec![testing::tick(0, "g", log.now())]).expect("fake");
     }
     until("the ticks are taken in", || shown(&registry, r#"forebay_task_lag_records{task="0"} 0"#));
-    assert_eq!(log.records(Topic::Delta, 0).len(), 0);
+    assert_eq!(log.records(Topic::Delta, 0).len(), 2);
     enricher.stop().expect("stops");
 }

@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
             }
             if count < 0 {
                 self.long()?;
-                count = -count;
+                count = count.checked_neg().ok_or(DecodeError("count out of range"))?;
             }
             for _ in 0..count {
                 items.push(read(self)?);

@@ -6,8 +6,8 @@ use crate::time::Micros;
 use crate::topic::Topic;
 
 pub const SCHEMA: &str = include_str!("../../wire/state_delta.avsc");
-/// Version of the state's key and value encoding that `ops` carry.
-pub const FORMAT: i32 = 1;
+/// The newest version of the state's key and value encoding, which `ops` carry. A later one may append fields here.
+pub const FORMAT: i32 = 2;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delta {
@@ -77,6 +77,9 @@ pub fn decode(value: &[u8]) -> Result<Delta, DecodeError> {
         pipeline: r.string()?,
         ops: r.array(|r| Ok(Op { key: r.bytes()?.to_vec(), value: r.optional(Reader::bytes)?.map(<[u8]>::to_vec) }))?,
     };
-    r.end()?;
+    // What a later format has appended is not for this version.
+    if delta.format <= FORMAT {
+        r.end()?;
+    }
     Ok(delta)
 }
