@@ -5,7 +5,7 @@
 
 mod access;
 
-pub use access::Access;
+pub use access::{Access, Tokens};
 
 use crate::read::{self, Answer, Parts, Query, Role};
 use anyhow::{Context, Result};
@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use prometheus::{Encoder, Registry, TextEncoder};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,13 +31,16 @@ const LINES_WAITING: usize = 256;
 /// Questions that are answered at once; each holds a thread.
 const QUESTIONS: usize = 32;
 
+/// One of each part that runs.
+pub type Registries = Arc<Mutex<Vec<Registry>>>;
+
 /// Whether the process may take traffic, with each reason why not.
 pub type Ready = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
 pub struct Shared {
     pub parts: Arc<Parts>,
     pub access: Access,
-    pub registry: Registry,
+    pub registries: Registries,
     pub ready: Ready,
     questions: Arc<Semaphore>,
     stopping: Arc<AtomicBool>,
@@ -54,10 +58,11 @@ pub async fn bind(addr: SocketAddr) -> Result<TcpListener> {
 }
 
 impl AdminServer {
-    pub fn start(listener: TcpListener, parts: Arc<Parts>, access: Access, registry: Registry, ready: Ready) -> Result<AdminServer> {
+    pub fn start(listener: TcpListener, parts: Arc<Parts>, access: Access, registries: Registries, ready: Ready) -> Result<AdminServer> {
         let addr = listener.local_addr()?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let shared = Shared { parts, access, registry, ready, questions: Arc::new(Semaphore::new(QUESTIONS)), stopping: stopping.clone() };
+        let shared =
+            Shared { parts, access, registries, ready, questions: Arc::new(Semaphore::new(QUESTIONS)), stopping: stopping.clone() };
         let router = router(Arc::new(shared));
         let task = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
@@ -94,7 +99,8 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let encoder = TextEncoder::new();
     let mut text = Vec::new();
-    match encoder.encode(&shared.registry.gather(), &mut text) {
+    let families: Vec<_> = shared.registries.lock().iter().flat_map(Registry::gather).collect();
+    match encoder.encode(&families, &mut text) {
         Ok(()) => ([(header::CONTENT_TYPE, encoder.format_type().to_owned())], text).into_response(),
         Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
     }
@@ -108,6 +114,9 @@ async fn api(
 ) -> Response {
     if let Err(why) = shared.access.place(&headers) {
         return problem(StatusCode::FORBIDDEN, why);
+    }
+    if shared.access.is_closed() {
+        return problem(StatusCode::NOT_FOUND, "/api is off: admin.token_file or FOREBAY_TOKEN of this process gives it a token");
     }
     let Some(role) = shared.access.role(&headers) else {
         let mut answer = problem(StatusCode::UNAUTHORIZED, "a token of this process is needed: Authorization: Bearer TOKEN");

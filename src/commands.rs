@@ -1,6 +1,8 @@
 //! The subcommands, one file each, in the order of the reference (`docs/cli.md`).
 
 pub mod dev;
+pub mod role;
+pub mod keys;
 pub mod send;
 pub mod tail;
 pub mod explain;
@@ -8,6 +10,7 @@ pub mod raw;
 pub mod bad;
 pub mod schemas;
 pub mod unclassified;
+pub mod topics;
 pub mod config;
 
 use crate::failure::{Exit, Failure};
@@ -25,6 +28,10 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Dev(dev::Arguments),
+    Gateway(role::Gateway),
+    Enricher(role::Enricher),
+    Sink(role::Sink),
+    Keys(keys::Arguments),
     Send(send::Arguments),
     Tail(tail::Arguments),
     Explain(explain::Arguments),
@@ -32,6 +39,7 @@ pub enum Command {
     Bad(bad::Arguments),
     Schemas(schemas::Arguments),
     Unclassified(unclassified::Arguments),
+    Topics(topics::Arguments),
     Config(config::Arguments),
 }
 
@@ -39,6 +47,10 @@ impl Command {
     pub fn run(self) -> Result<Exit, Failure> {
         match self {
             Command::Dev(arguments) => dev::run(arguments),
+            Command::Gateway(arguments) => role::gateway(arguments),
+            Command::Enricher(arguments) => role::enricher(arguments),
+            Command::Sink(arguments) => role::sink(arguments),
+            Command::Keys(arguments) => keys::run(arguments),
             Command::Send(arguments) => send::run(arguments),
             Command::Tail(arguments) => tail::run(arguments),
             Command::Explain(arguments) => explain::run(arguments),
@@ -46,6 +58,7 @@ impl Command {
             Command::Bad(arguments) => bad::run(arguments),
             Command::Schemas(arguments) => schemas::run(arguments),
             Command::Unclassified(arguments) => unclassified::run(arguments),
+            Command::Topics(arguments) => topics::run(arguments),
             Command::Config(arguments) => config::run(arguments),
         }
     }

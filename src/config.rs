@@ -7,16 +7,20 @@
 mod layers;
 mod lines;
 mod show;
+mod start;
 
 pub use layers::Inputs;
 pub use show::{Setting, settings};
+pub use start::AdminConfig;
 
 use forebay_enricher::CatalogConfig;
 use forebay_gateway::config::SourceConfig;
 use forebay_schemas::quantity::Span;
 use forebay_schemas::topic::Topic;
-use forebay_stores::config::{LogConfig, ObjectsConfig};
+use forebay_stores::config::{LogConfig, ObjectsConfig, ObjectsKind};
 use forebay_stores::log::embedded::EmbeddedOptions;
+use forebay_stores::log::kafka::KafkaOptions;
+use forebay_stores::objects::s3::S3Options;
 use layers::Layers;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -44,6 +48,8 @@ pub struct RawConfig {
     enricher: forebay_enricher::Config,
     catalog: CatalogConfig,
     sink: Sinks,
+    #[serde(default)]
+    admin: AdminConfig,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -64,6 +70,7 @@ pub struct Config {
     pub enricher: forebay_enricher::Config,
     pub catalog: CatalogConfig,
     pub table: forebay_sinks::Config,
+    pub admin: AdminConfig,
     raw: RawConfig,
     layers: Layers,
 }
@@ -92,6 +99,7 @@ impl Config {
             enricher: raw.enricher.clone(),
             catalog: raw.catalog.clone(),
             table: raw.sink.table.clone(),
+            admin: raw.admin.clone(),
             raw,
             layers,
         };
@@ -101,6 +109,8 @@ impl Config {
 
     fn check(&self) -> Result<(), ConfigError> {
         let at = |key: &str, message: &str| self.layers.error_at(key, message);
+        self.log.check().map_err(|e| at(e.key, &e.what))?;
+        self.objects.check().map_err(|e| at(e.key, &e.what))?;
         forebay_gateway::config::validate(&self.gateway, &self.sources).map_err(|e| at(&e.key, &e.message))?;
         self.enricher.check().map_err(|e| at(e.key, e.what))?;
         if i64::from(self.enricher.lanes) > i64::from(self.log.partitions) {
@@ -111,22 +121,6 @@ impl Config {
             let reachable = forebay_gateway::Config { listen: admin, admin: None, ..self.gateway.clone() };
             forebay_gateway::config::validate(&reachable, &self.sources)
                 .map_err(|e| at(if e.key == "gateway.listen" { "gateway.admin" } else { &e.key }, &e.message))?;
-        }
-        Ok(())
-    }
-
-    /// What a start reads and does not make: checked before anything is created.
-    pub fn check_files(&self) -> Result<(), ConfigError> {
-        let missing = |key: &str, path: &Path| Err(self.layers.error_at(key, &format!("there is no {}", path.display())));
-        if let Some(dir) = self.catalog.dir.as_deref().filter(|dir| !dir.is_dir()) {
-            return missing("catalog.dir", dir);
-        }
-        let keys = &self.catalog.keys;
-        for (key, file) in [("mask_file", &keys.mask_file), ("bad_public_file", &keys.bad_public_file)] {
-            let elsewhere = file.as_deref().filter(|file| file.parent() != Some(&self.keys_dir()));
-            if let Some(file) = elsewhere.filter(|file| !file.is_file()) {
-                return missing(&format!("catalog.keys.{key}"), file);
-            }
         }
         Ok(())
     }
@@ -146,15 +140,36 @@ impl Config {
     pub fn objects_dir(&self) -> PathBuf {
         self.objects.dir(&self.data)
     }
-    /// How the log is opened: deltas are kept at least as long as recovery may need them.
-    pub fn log_options(&self) -> EmbeddedOptions {
+    /// How an embedded log is opened.
+    pub fn embedded_options(&self) -> EmbeddedOptions {
         let mut options = self.log.embedded();
-        for (topic, kept) in Topic::ALL.iter().zip(&mut options.topics) {
-            if *topic == Topic::Delta {
-                kept.retention = kept.retention.max(self.enricher.delta_retention());
-            }
+        for (topic, kept) in Topic::ALL.into_iter().zip(&mut options.topics) {
+            kept.retention = self.kept(topic, kept.retention);
         }
         options
+    }
+    /// How Kafka is spoken to, and what its topics must be. Reads the passwords' files.
+    pub fn kafka_options(&self) -> Result<KafkaOptions, ConfigError> {
+        let mut options = self.log.kafka().map_err(|e| self.layers.error_at(e.key, &e.what))?;
+        if options.topic(Topic::Delta).bytes_max.is_some() {
+            let why = "recovery needs the deltas of their whole retention, and Kafka would remove them by size: remove it";
+            return Err(self.layers.error_at("log.topics.delta.max_bytes", why));
+        }
+        for (topic, kept) in Topic::ALL.into_iter().zip(&mut options.topics) {
+            kept.retention = self.kept(topic, kept.retention);
+        }
+        Ok(options)
+    }
+    /// Deltas are kept at least as long as recovery may need them.
+    fn kept(&self, topic: Topic, retention: Duration) -> Duration {
+        if topic == Topic::Delta { retention.max(self.enricher.delta_retention()) } else { retention }
+    }
+    /// Where the bucket is and who asks. Both `[objects]` and a warehouse in a bucket stand on it.
+    pub fn s3_options(&self) -> Result<S3Options, ConfigError> {
+        if self.objects.kind != ObjectsKind::S3 {
+            return Err(self.layers.error_at("sink.table.warehouse", "a warehouse in a bucket needs objects.kind = \"s3\""));
+        }
+        self.objects.s3().map_err(|e| self.layers.error_at(e.key, &e.what))
     }
 
     /// Every setting with its origin.
@@ -170,10 +185,11 @@ impl Config {
     }
 }
 
-/// What everything has whose place follows from the data folder; the lowest layer.
-fn defaults(data: &Path) -> toml::Table {
+/// The lowest layer: what has no default of its own, and what lies in the data folder unless `written` puts it elsewhere.
+fn defaults(data: &Path, written: &toml::Table) -> toml::Table {
     let path = |name: &str| data.join(name).display().to_string();
-    let text = toml::toml! {
+    let is = |section: &str, kind: &str| written.get(section).and_then(|section| section.get("kind")?.as_str()) == Some(kind);
+    let mut table = toml::toml! {
         [gateway]
         admin = "127.0.0.1:8081"
         [log]
@@ -181,24 +197,30 @@ fn defaults(data: &Path) -> toml::Table {
         [objects]
         kind = "folder"
         [enricher]
+        admin = "127.0.0.1:8082"
         backend = "rocksdb"
         [catalog.keys]
         [sink.table]
+        admin = "127.0.0.1:8083"
     };
-    let mut table = text;
     let mut set = |keys: &[&str], value: String| layers::set(&mut table, keys, toml::Value::String(value)).expect("a table of our own");
     set(&["data"], data.display().to_string());
     set(&["gateway", "spool", "dir"], path("spool"));
-    set(&["log", "dir"], path("log"));
     for topic in Topic::ALL {
         let kept = Span(Duration::from_secs(topic.retention_hours() * 3_600));
         set(&["log", "topics", topic.word(), "retention"], kept.to_string());
     }
-    set(&["objects", "dir"], path("objects"));
+    if !is("objects", "s3") {
+        set(&["objects", "dir"], path("objects"));
+    }
     set(&["sink", "table", "warehouse"], path("warehouse"));
     set(&["sink", "table", "catalogue"], path("catalog.sqlite"));
-    for (key, file) in [("mask_file", "mask.key"), ("bad_public_file", "bad_public.key"), ("bad_private_file", "bad_private.key")] {
-        set(&["catalog", "keys", key], data.join("keys").join(file).display().to_string());
+    // On Kafka the data folder is one machine's, and what belongs to all is named.
+    if !is("log", "kafka") {
+        set(&["log", "dir"], path("log"));
+        for (key, file) in [("mask_file", "mask.key"), ("bad_public_file", "bad_public.key"), ("bad_private_file", "bad_private.key")] {
+            set(&["catalog", "keys", key], data.join("keys").join(file).display().to_string());
+        }
     }
     table
 }

@@ -14,6 +14,8 @@ mod play;
 mod print;
 mod read;
 mod rejects;
+mod serve;
+mod stores;
 mod system;
 mod trace;
 

@@ -1,17 +1,20 @@
-//! One process with everything: gateway, enricher and table sink on the embedded log and a folder.
+//! One process: everything on the embedded log and a folder (`dev`), or one part alone (a role).
 //!
-//! Owns: the order of start and stop, the minute's housekeeping, what is ready and what has failed. Does not own: what the parts do.
+//! Owns: the order of start and stop, the minute's housekeeping. Does not own: what the parts do, how one is started (`parts`).
 //! Invariants: nothing listens before its configuration, keys and catalogue are known to be right; a drain stops the parts in the
 //! order of the path, so that each finds what the one before it has left.
 
 mod housekeeping;
+mod parts;
 mod rejects;
 mod remaining;
 
-use crate::admin::{self, Access, AdminServer};
+use crate::admin::{self, Access, AdminServer, Tokens};
 use crate::config::{Config, EFFECTIVE_FILE};
-use crate::data::{self, Admin, DataFolder};
+use crate::data::{Admin, DataFolder};
 use crate::failure::{Failure, Next};
+use crate::read;
+use crate::stores::{self, Stores};
 use crate::system;
 use anyhow::Context;
 use forebay_enricher::Enricher;
@@ -19,15 +22,16 @@ use forebay_enricher_core::Pipeline;
 use forebay_gateway::Gateway;
 use forebay_schemas::topic::Topic;
 use forebay_sinks::TableSink;
-use forebay_stores::log::embedded::EmbeddedLog;
 use forebay_stores::log::{Log, TopicPartition};
-use forebay_stores::objects::folder::Folder;
-use parking_lot::Mutex;
+use housekeeping::Housekeeping;
+use parts::{Ground, NotStarted, Parts};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
 
+pub use parts::Part;
 pub use rejects::RejectPrinter;
 pub use remaining::Remaining;
 
@@ -37,100 +41,99 @@ const DRAIN: Duration = Duration::from_secs(30);
 /// Everything that is checked before anything is opened.
 pub struct Plan {
     config: Config,
-    pipeline: Arc<Pipeline>,
-    folder: DataFolder,
+    parts: Vec<Part>,
+    pipeline: Option<Arc<Pipeline>>,
+    tokens: Tokens,
+    /// Held by `dev`. Roles may share a folder: what is one process's alone in it has a lock of its own.
+    folder: Option<DataFolder>,
 }
 
 pub struct Node {
     config: Config,
-    folder: DataFolder,
-    log: Arc<EmbeddedLog>,
+    stores: Stores,
     parts: Arc<Parts>,
+    /// Parts whose start waits for what they stand on.
+    starting: Vec<JoinHandle<()>>,
     admin: AdminServer,
-    housekeeping: housekeeping::Housekeeping,
-    pub listen: SocketAddr,
-}
-
-/// The running parts. A stop takes them out one by one.
-#[derive(Default)]
-struct Parts {
-    gateway: Mutex<Option<Gateway>>,
-    enricher: Mutex<Option<Enricher>>,
-    table: Mutex<Option<TableSink>>,
+    folder: Option<DataFolder>,
+    housekeeping: Option<Housekeeping>,
+    /// Where events come in, when there is a gateway.
+    pub listen: Option<SocketAddr>,
 }
 
 /// What a stop leaves on disk, one sentence each.
 pub type Leftovers = Vec<String>;
 
 impl Plan {
-    /// Takes the folder, makes keys where there are none, reads keys and catalogue.
-    pub fn new(config: Config) -> Result<Plan, Failure> {
-        config.check_files().map_err(|e| Failure::configuration(&e))?;
+    /// All parts. Takes the folder, makes keys where there are none, reads keys and catalogue.
+    pub fn dev(config: Config) -> Result<Plan, Failure> {
+        config.check_dev().map_err(|e| Failure::configuration(&e))?;
         let folder =
             DataFolder::take(&config.data).or_next(|| "stop that process, or give this one a folder of its own by --data".to_owned())?;
         make_keys(&config)?;
-        let pipeline = system::pipeline(&config)?;
-        Ok(Plan { config, pipeline, folder })
+        let pipeline = Some(system::pipeline(&config)?);
+        let tokens = Tokens { all: Some(Access::fresh_token()?), view: Some(Access::fresh_token()?) };
+        Ok(Plan { config, parts: vec![Part::Enricher, Part::Table, Part::Gateway], pipeline, tokens, folder: Some(folder) })
+    }
+
+    /// One part, in production: makes no keys, and checks only what this part reads.
+    pub fn role(config: Config, part: Part) -> Result<Plan, Failure> {
+        let tokens = config.check_role(part).map_err(|e| Failure::configuration(&e))?;
+        let pipeline = (part == Part::Enricher).then(|| system::pipeline(&config)).transpose()?;
+        Ok(Plan { config, parts: vec![part], pipeline, tokens, folder: None })
     }
 
     pub async fn start(self) -> Result<Node, Failure> {
-        let Plan { config, pipeline, folder } = self;
-        let admin_addr = config.gateway.admin.expect("the defaults name an admin listener");
-        let listener = admin::bind(admin_addr).await.or_next(|| "is another forebay running? --admin names another address".to_owned())?;
-        write_effective(&folder, &config)?;
-        let registry = prometheus::Registry::new();
-        let log = Arc::new(open_log(&config).or_next(|| {
-            "a log that another version wrote, or that is damaged, is kept as it is: give a new folder by --data".to_owned()
-        })?);
-        let objects = Arc::new(Folder::new(config.objects_dir()));
-
-        let parts = Arc::new(Parts::default());
-        let enricher = Enricher::start(config.enricher.clone(), pipeline.clone(), log.clone(), &config.state_dir(), &registry);
-        *parts.enricher.lock() = Some(enricher.context("the enricher does not start")?);
-        let table = TableSink::start(config.table.clone(), log.clone(), &registry).await;
-        *parts.table.lock() = Some(table.context("the table sink does not start")?);
-        data::close_to_others(&config.table.catalogue)?;
-        let gateway = Gateway::start(config.gateway.clone(), config.sources.clone(), log.clone(), objects.clone(), &registry).await;
-        let gateway =
-            gateway.context("the gateway does not start").or_next(|| "is the port taken? --listen names another address".to_owned())?;
-        let listen = gateway.addr();
-        *parts.gateway.lock() = Some(gateway);
-
-        let of_parts = parts.clone();
-        let unclassified = move || {
-            Ok(of_parts
-                .enricher
-                .lock()
-                .as_ref()
-                .map_or(Vec::new(), |e| e.unclassified().into_iter().map(system::unclassified_field).collect()))
-        };
-        let asked =
-            Arc::new(system::parts(&config, log.clone(), objects, Box::new(move || Ok(pipeline.clone())), Box::new(unclassified), true));
+        let Plan { config, parts: wanted, pipeline, tokens, folder } = self;
+        let listener = admin::bind(config.admin(wanted[wanted.len() - 1]))
+            .await
+            .or_next(|| "is another forebay running? --admin names another address".to_owned())?;
+        if let Some(folder) = &folder {
+            write_effective(folder, &config)?;
+        }
+        let stores = stores::open(&config)?;
+        let parts = Arc::new(Parts::of(&wanted));
+        let ground =
+            Arc::new(Ground { config: config.clone(), stores: stores.clone(), pipeline: pipeline.clone(), registries: Arc::default() });
         let addr = listener.local_addr().map_err(Failure::failed)?;
-        let (token, view_token) = (Access::fresh_token()?, Access::fresh_token()?);
-        let access = Access::new(&token, &view_token, addr);
         let of_parts = parts.clone();
-        let admin = AdminServer::start(listener, asked, access, registry, Box::new(move || of_parts.not_ready()))?;
-        let url = format!("http://{}", admin.addr);
-        folder.write_admin(&Admin { url, pid: std::process::id(), token, view_token })?;
-        let housekeeping = housekeeping::Housekeeping::start(config.clone(), log.clone());
-        Ok(Node { config, folder, log, parts, admin, housekeeping, listen })
-    }
-}
-
-impl Parts {
-    fn not_ready(&self) -> Vec<String> {
-        let stopped = || Some("is not running".to_owned());
-        let told = [
-            ("gateway", self.gateway.lock().as_ref().map_or_else(stopped, |g| g.ready().err())),
-            ("enricher", self.enricher.lock().as_ref().map_or_else(stopped, |e| e.ready().err())),
-            ("table sink", self.table.lock().as_ref().map_or_else(stopped, |t| t.ready().err())),
-        ];
-        told.into_iter().filter_map(|(part, why)| Some(format!("{part}: {}", why?))).collect()
+        let admin = AdminServer::start(
+            listener,
+            Arc::new(asked(&config, &stores, pipeline, &parts)),
+            Access::new(&tokens, addr),
+            ground.registries.clone(),
+            Box::new(move || of_parts.not_ready()),
+        )?;
+        let mut node = Node { config, stores, parts, starting: Vec::new(), admin, folder, housekeeping: None, listen: None };
+        for part in wanted {
+            node.start_part(part, &ground).await?;
+        }
+        node.listen = node.parts.gateway.lock().as_ref().map(Gateway::addr);
+        if let (Some(folder), Tokens { all: Some(token), view: Some(view_token) }) = (&node.folder, tokens) {
+            folder.write_admin(&Admin { url: node.admin_url(), pid: std::process::id(), token, view_token })?;
+        }
+        let warehouse = node.stores.warehouse.clone();
+        node.housekeeping = node.stores.embedded.clone().map(|log| Housekeeping::start(node.config.clone(), log, warehouse));
+        Ok(node)
     }
 }
 
 impl Node {
+    /// A gateway stands on its own disk alone, and on the embedded log nothing is ever away: those start now or not at all.
+    async fn start_part(&mut self, part: Part, ground: &Arc<Ground>) -> Result<(), Failure> {
+        if part != Part::Gateway && self.stores.embedded.is_none() {
+            let (parts, ground) = (self.parts.clone(), ground.clone());
+            self.starting.push(tokio::spawn(async move { parts.start_patiently(part, &ground).await }));
+            return Ok(());
+        }
+        let started = self.parts.start(part, ground).await.map_err(NotStarted::into_error);
+        let started = started.with_context(|| format!("the {} does not start", part.name()));
+        match part {
+            Part::Gateway => started.or_next(|| "is the port taken? gateway.listen (in `dev` --listen) names another address".to_owned()),
+            Part::Enricher | Part::Table => Ok(started?),
+        }
+    }
+
     pub fn admin_url(&self) -> String {
         format!("http://{}", self.admin.addr)
     }
@@ -139,25 +142,28 @@ impl Node {
     }
     /// Prints each reject from now on.
     pub fn print_rejects(&self) -> Result<RejectPrinter, Failure> {
-        Ok(RejectPrinter::start(self.log.clone())?)
+        Ok(RejectPrinter::start(self.stores.log.clone())?)
     }
 
     /// A part that has given up, and why.
     pub fn failed(&self) -> Option<String> {
-        let enricher = self.parts.enricher.lock().as_ref().and_then(Enricher::failed);
-        let table = self.parts.table.lock().as_ref().and_then(TableSink::failed);
-        enricher.map(|why| format!("the enricher has stopped: {why}")).or(table.map(|why| format!("the table sink has stopped: {why}")))
+        self.parts.failed()
     }
 
     /// For whoever does not wait for the end of `drain`.
     pub fn remaining(&self) -> Remaining {
-        Remaining { config: self.config.clone(), log: self.log.clone() }
+        Remaining { config: self.config.clone(), stores: self.stores.clone() }
     }
 
     /// Stops accepting, lets each part finish what the one before it left, and says what is not finished.
     pub async fn drain(self) -> Leftovers {
         let mut left = Leftovers::new();
-        self.housekeeping.stop();
+        if let Some(housekeeping) = &self.housekeeping {
+            housekeeping.stop();
+        }
+        for starting in &self.starting {
+            starting.abort();
+        }
         let gateway = self.parts.gateway.lock().take();
         if let Some(gateway) = gateway {
             let leftover = gateway.drain(DRAIN).await;
@@ -189,23 +195,37 @@ impl Node {
             }
         }
         self.admin.stop();
-        if let Err(error) = self.folder.remove_admin() {
+        if let Some(Err(error)) = self.folder.as_ref().map(DataFolder::remove_admin) {
             tracing::warn!(error = format!("{error:#}"), "admin.json stays behind");
         }
         left
     }
 
-    /// Waits until the enricher has committed every harvested event; the number that it has not, at the deadline.
+    /// Waits until the enricher has committed every harvested event of its own process's log; the number that it has not, at
+    /// the deadline. In another's log more may come at any time.
     async fn caught_up(&self) -> u64 {
+        let Some(log) = &self.stores.embedded else { return 0 };
         let until = Instant::now() + DRAIN;
         loop {
-            let behind = behind(&*self.log, &self.config);
+            let behind = behind(&**log, &self.config);
             if behind == 0 || Instant::now() > until || self.failed().is_some() {
                 return behind;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// What `/api` answers from.
+fn asked(config: &Config, stores: &Stores, pipeline: Option<Arc<Pipeline>>, parts: &Arc<Parts>) -> read::Parts {
+    let (of_parts, log) = (parts.clone(), stores.log.clone());
+    let unclassified = move || {
+        let here = of_parts.enricher.lock().as_ref().map(Enricher::unclassified);
+        here.map_or_else(|| read::unclassified_in_deltas(&*log), |fields| Ok(fields.into_iter().map(system::unclassified_field).collect()))
+    };
+    let of_config = config.clone();
+    let pipeline = move || pipeline.clone().map_or_else(|| system::pipeline(&of_config).map_err(Failure::into_error), Ok);
+    system::parts(config, stores, Box::new(pipeline), Box::new(unclassified), true)
 }
 
 /// Where the enricher has committed to in a partition of the harvested topic.
@@ -226,11 +246,6 @@ fn behind(log: &dyn Log, config: &Config) -> u64 {
         Some(records.iter().filter(|record| record.value.is_some()).count() as u64)
     };
     (0..log.partitions(Topic::Harvested)).filter_map(of_partition).sum()
-}
-
-fn open_log(config: &Config) -> anyhow::Result<EmbeddedLog> {
-    EmbeddedLog::open(&config.log_dir(), config.log_options())
-        .with_context(|| format!("the log in {} cannot be opened", config.log_dir().display()))
 }
 
 /// Makes keys in `DATA/keys` where they are the ones that count, and only once: another key in the place of one that is lost

@@ -40,6 +40,7 @@ pub struct Parts {
     pub objects: Arc<dyn Objects>,
     pub spool: PathBuf,
     pub table: forebay_sinks::Config,
+    pub warehouse: Arc<dyn Objects>,
     /// What judges events now; made when it is asked for.
     pub pipeline: Box<dyn Fn() -> Result<Arc<Pipeline>> + Send + Sync>,
     /// Fields that nobody classified.

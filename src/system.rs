@@ -1,4 +1,4 @@
-//! Finding the system that a command is about: a folder that nobody holds, or the process that holds it.
+//! Finding the system that a command is about: its stores themselves, or the process that holds them.
 //!
 //! Owns: the order in which flags, variables and folders count, the two ways of asking. Does not own: questions and answers (`read`).
 
@@ -8,11 +8,11 @@ use crate::config::{Config, DEFAULT_DATA, EFFECTIVE_FILE, Inputs};
 use crate::data;
 use crate::failure::{Failure, Next};
 use crate::read::{self, Answer, Parts, Query, Role, UnclassifiedField};
+use crate::stores::{self, Stores};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use forebay_enricher_core::Pipeline;
-use forebay_stores::log::embedded::EmbeddedLog;
-use forebay_stores::objects::folder::Folder;
+use forebay_stores::config::LogKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Where {
 }
 
 pub enum System {
-    Folder(Box<Parts>),
+    Direct(Box<Parts>),
     Process { url: String, token: String },
 }
 
@@ -50,8 +50,9 @@ impl Where {
             return Ok(System::Process { url: url.trim_end_matches('/').to_owned(), token });
         }
         let config = self.load()?;
-        match data::held_by(&config.data)? {
-            None => folder(config),
+        // Kafka answers whoever asks; an embedded log only the process that holds it.
+        match if config.log.kind == LogKind::Embedded { data::held_by(&config.data)? } else { None } {
+            None => direct(config),
             Some(pid) => process(&config.data, pid),
         }
     }
@@ -79,20 +80,15 @@ fn of_folder(data: &Path) -> Inputs {
     Inputs { file, flags, moved_to: Some(here), env: Vec::new() }
 }
 
-fn folder(config: Config) -> Result<System, Failure> {
-    let missing = || format!("`forebay dev --data {}` makes one; or name another by --data, --config or --admin", config.data.display());
-    let log_dir = config.log_dir();
-    if !log_dir.is_dir() {
-        return Err(Failure::failed(anyhow!("there is no system in {}", config.data.display())).next(missing()));
-    }
-    let log = EmbeddedLog::open_read_only(&log_dir).with_context(|| format!("the log in {} cannot be read", log_dir.display()));
-    let log = Arc::new(log.or_next(missing)?);
-    let of_log = log.clone();
-    let unclassified = move || read::unclassified_in_deltas(&*of_log);
-    let objects = Arc::new(Folder::new(config.objects_dir()));
+/// The stores themselves, beside whoever runs on them.
+fn direct(config: Config) -> Result<System, Failure> {
+    let stores = stores::open_to_read(&config)?;
+    let log = stores.log.clone();
+    let unclassified = move || read::unclassified_in_deltas(&*log);
     let of_config = config.clone();
     let pipeline = move || pipeline(&of_config).map_err(Failure::into_error);
-    Ok(System::Folder(Box::new(parts(&config, log, objects, Box::new(pipeline), Box::new(unclassified), false))))
+    let live = stores.embedded.is_none();
+    Ok(System::Direct(Box::new(parts(&config, &stores, Box::new(pipeline), Box::new(unclassified), live))))
 }
 
 /// What judges events by this configuration: its catalogue, options and keys.
@@ -109,20 +105,20 @@ pub fn pipeline(config: &Config) -> Result<Arc<Pipeline>, Failure> {
     Ok(Arc::new(pipeline.map_err(|e| Failure::usage(e.to_string()).next("`forebay schemas check` checks the catalogue"))?))
 }
 
-/// The parts that answers stand on, of this process or of a stopped folder.
+/// What answers stand on.
 pub fn parts(
     config: &Config,
-    log: Arc<EmbeddedLog>,
-    objects: Arc<Folder>,
+    stores: &Stores,
     pipeline: Box<dyn Fn() -> anyhow::Result<Arc<Pipeline>> + Send + Sync>,
     unclassified: Box<dyn Fn() -> anyhow::Result<Vec<UnclassifiedField>> + Send + Sync>,
     live: bool,
 ) -> Parts {
     Parts {
-        log,
-        objects,
+        log: stores.log.clone(),
+        objects: stores.objects.clone(),
         spool: config.spool_dir(),
         table: config.table.clone(),
+        warehouse: stores.warehouse.clone(),
         pipeline,
         unclassified,
         settings: config.settings(),
@@ -159,7 +155,7 @@ impl System {
     /// Asks, and hands each line of the answer to `visit` until it breaks.
     pub fn ask(&self, query: &Query, visit: &mut dyn FnMut(&str) -> Result<ControlFlow<()>, Failure>) -> Result<(), Failure> {
         match self {
-            System::Folder(parts) => {
+            System::Direct(parts) => {
                 let mut lines = Lines { visit, failure: None };
                 read::answer(parts, query, Role::Reveal, &mut lines)?;
                 lines.failure.map_or(Ok(()), Err)

@@ -1,9 +1,19 @@
 //! Nothing that a client sends stops, slows or grows the process; everything readable beside it is kept.
 
-use crate::harness::{Dev, column, http};
+use crate::harness::{Dev, Form, System, column, http, on_both};
 use serde_json::json;
 use std::io::Write;
 use std::process::Command;
+
+on_both! {
+    one_bad_event_of_many_is_rejected_alone,
+    unreadable_bodies_are_kept_and_named,
+    labels_never_refuse_what_the_bytes_say,
+    bounds_answer_413_and_keep_nothing,
+    half_a_body_is_not_kept,
+    a_slow_body_is_answered_408,
+    unknown_places_and_methods_have_their_status,
+}
 
 const SEGMENT: &str = "/v1/batch";
 
@@ -19,9 +29,8 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-#[test]
-fn one_bad_event_of_many_is_rejected_alone() {
-    let dev = Dev::fresh();
+fn one_bad_event_of_many_is_rejected_alone(form: Form) {
+    let dev = form.fresh();
     let deep = format!(
         "{{\"type\":\"track\",\"event\":\"Product Clicked\",\"messageId\":\"deep\",\"properties\":{{\"x\":{}{}}}}}",
         "[".repeat(100_000),
@@ -56,9 +65,8 @@ fn one_bad_event_of_many_is_rejected_alone() {
     );
 }
 
-#[test]
-fn unreadable_bodies_are_kept_and_named() {
-    let dev = Dev::fresh();
+fn unreadable_bodies_are_kept_and_named(form: Form) {
+    let dev = form.fresh();
     let truncated = {
         let whole = gzip(&batch(&[good("x")]));
         whole[..whole.len() / 2].to_vec()
@@ -76,9 +84,8 @@ fn unreadable_bodies_are_kept_and_named() {
     assert_eq!((totals.sum(), totals.bad("unreadable")), (6, 6));
 }
 
-#[test]
-fn labels_never_refuse_what_the_bytes_say() {
-    let dev = Dev::fresh();
+fn labels_never_refuse_what_the_bytes_say(form: Form) {
+    let dev = form.fresh();
     for (n, (headers, body)) in [
         (vec![("content-type", "image/png")], batch(&[good("l0")])),
         (vec![], batch(&[good("l1")])),
@@ -98,9 +105,8 @@ fn labels_never_refuse_what_the_bytes_say() {
     assert_eq!(column(&dev.tail("trusted"), "event_id"), ["l0", "l1", "l2", "l3", "l4", "l5", "l6"]);
 }
 
-#[test]
-fn bounds_answer_413_and_keep_nothing() {
-    let dev = Dev::fresh();
+fn bounds_answer_413_and_keep_nothing(form: Form) {
+    let dev = form.fresh();
     // 1 GiB of zeros as about 1 MiB of gzip.
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     let zeros = vec![0u8; 1 << 20];
@@ -132,11 +138,10 @@ fn bounds_answer_413_and_keep_nothing() {
     assert!(peak < 400 << 10, "the peak was {peak} KiB");
 }
 
-#[test]
-fn half_a_body_is_not_kept() {
-    let dev = Dev::fresh();
+fn half_a_body_is_not_kept(form: Form) {
+    let dev = form.fresh();
     for _ in 0..3 {
-        let mut stream = http::connect(&dev.listen).expect("connects");
+        let mut stream = http::connect(&dev.listen()).expect("connects");
         stream.write_all(http::head("POST", SEGMENT, &[("content-length", "1000")]).as_bytes()).expect("sent");
         stream.write_all(b"{\"batch\":[").expect("sent");
         drop(stream);
@@ -145,10 +150,9 @@ fn half_a_body_is_not_kept() {
     assert_eq!(dev.settled().sum(), 1);
 }
 
-#[test]
-fn a_slow_body_is_answered_408() {
-    let dev = Dev::with("[gateway]\nlimits.body_timeout = \"1s\"\n[enricher]\nbackend = \"memory\"\n", &[]);
-    let mut stream = http::connect(&dev.listen).expect("connects");
+fn a_slow_body_is_answered_408(form: Form) {
+    let dev = form.with("[gateway]\nlimits.body_timeout = \"1s\"\n[enricher]\nbackend = \"memory\"\n", &[]);
+    let mut stream = http::connect(&dev.listen()).expect("connects");
     stream
         .write_all(http::head("POST", SEGMENT, &[("content-length", "1000"), ("origin", "http://shop.example")]).as_bytes())
         .expect("sent");
@@ -158,13 +162,12 @@ fn a_slow_body_is_answered_408() {
     assert_eq!(answer.header("access-control-allow-origin"), Some("http://shop.example"));
 }
 
-#[test]
-fn unknown_places_and_methods_have_their_status() {
-    let dev = Dev::fresh();
-    assert_eq!(http::get(&dev.listen, "/nowhere-at-all", None).expect("an answer").status, 404);
-    assert_eq!(http::request(&dev.listen, "DELETE", "/v1/events", &[], b"").expect("an answer").status, 405);
+fn unknown_places_and_methods_have_their_status(form: Form) {
+    let dev = form.fresh();
+    assert_eq!(http::get(&dev.listen(), "/nowhere-at-all", None).expect("an answer").status, 404);
+    assert_eq!(http::request(&dev.listen(), "DELETE", "/v1/events", &[], b"").expect("an answer").status, 405);
     let preflight = http::request(
-        &dev.listen,
+        &dev.listen(),
         "OPTIONS",
         "/v1/t",
         &[

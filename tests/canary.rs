@@ -1,9 +1,13 @@
 //! Canaries: a string planted in every field that no schema publishes must not come out anywhere but in the raw landing.
 
-use crate::harness::{Dev, http};
+use crate::harness::{Dev, Form, System, http, on_both};
 use base64::Engine;
 use serde_json::{Value, json};
 use std::io::Write;
+
+on_both! {
+    nothing_unclassified_comes_out,
+}
 
 /// Eight letters that nothing else contains, and a number to tell where it was planted.
 fn canary(n: usize) -> String {
@@ -85,9 +89,8 @@ fn posthog(plant: &mut Plant) -> Value {
         {"uuid": "01a22b38-1176-7f47-86bb-2a4f22dbcb92", "event": plant.next(), "properties": {"distinct_id": plant.next()}}]})
 }
 
-#[test]
-fn nothing_unclassified_comes_out() {
-    let mut dev = Dev::with("[enricher]\nbackend = \"rocksdb\"\n[sink.table]\ncommit_interval = \"1s\"\n", &[("RUST_LOG", "debug")]);
+fn nothing_unclassified_comes_out(form: Form) {
+    let mut dev = form.with("[enricher]\nbackend = \"rocksdb\"\n[sink.table]\ncommit_interval = \"1s\"\n", &[("RUST_LOG", "debug")]);
     let mut plant = Plant(0);
     let agent = plant.next();
     let (referer, cookie, forwarded, key, odd) = (plant.next(), plant.next(), plant.next(), plant.next(), plant.next());
@@ -123,7 +126,7 @@ fn nothing_unclassified_comes_out() {
 
     let totals = dev.settled();
     assert!(totals.of("trusted") >= 4 && totals.of("bad") >= 5, "{totals:?}\n{}", dev.log());
-    let admin = dev.admin().expect("running");
+    let admin = dev.admin();
     let view = dev.token("view_token");
     let api = |target: &str| http::get(&admin, target, Some(&view)).expect("an answer").text();
     let raw_before_stop = dev.run(&["tail", "trusted", "--from", "earliest", "--until-idle", "1", "--json"]);

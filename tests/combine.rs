@@ -1,16 +1,22 @@
 //! Duplicates, collisions and the dedup horizon, seen from outside.
 
-use crate::harness::{Dev, column};
+use crate::harness::{Form, column, on_both};
 use serde_json::{Value, json};
 use std::time::Duration;
+
+on_both! {
+    a_copy_is_a_duplicate_until_its_horizon_has_passed,
+    another_fact_under_the_same_id_is_a_collision,
+    a_retry_with_other_transport_fields_is_a_duplicate,
+    both_backends_remember_through_a_kill,
+}
 
 fn event(id: &str, properties: Value) -> Value {
     json!({"event_id": id, "event_type": "product_viewed", "event_time": "2026-11-30T10:00:00.123Z", "anonymous_id": "a-1", "properties": properties})
 }
 
-#[test]
-fn a_copy_is_a_duplicate_until_its_horizon_has_passed() {
-    let dev = Dev::with("[enricher]\nbackend = \"rocksdb\"\ndedup.ttl = \"2s\"\n", &[]);
+fn a_copy_is_a_duplicate_until_its_horizon_has_passed(form: Form) {
+    let dev = form.with("[enricher]\nbackend = \"rocksdb\"\ndedup.ttl = \"2s\"\n", &[]);
     let first = event("once", json!({"product_id": "sku-1"}));
     dev.accepted("/v1/events", &first);
     dev.accepted("/v1/events", &first);
@@ -23,9 +29,8 @@ fn a_copy_is_a_duplicate_until_its_horizon_has_passed() {
     assert_eq!((totals.of("trusted"), totals.of("duplicate")), (2, 1));
 }
 
-#[test]
-fn another_fact_under_the_same_id_is_a_collision() {
-    let dev = Dev::fresh();
+fn another_fact_under_the_same_id_is_a_collision(form: Form) {
+    let dev = form.fresh();
     dev.accepted("/v1/events", &event("twice", json!({"product_id": "sku-1"})));
     dev.accepted("/v1/events", &event("twice", json!({"product_id": "sku-2"})));
     dev.accepted("/v1/events", &event("twice", json!({"product_id": "sku-1"})));
@@ -36,9 +41,8 @@ fn another_fact_under_the_same_id_is_a_collision() {
 }
 
 /// What SDKs change between attempts is not the fact.
-#[test]
-fn a_retry_with_other_transport_fields_is_a_duplicate() {
-    let dev = Dev::fresh();
+fn a_retry_with_other_transport_fields_is_a_duplicate(form: Form) {
+    let dev = form.fresh();
     let segment = |user: Value, sent: &str, retry: u32| {
         json!({"type": "track", "event": "Product Clicked", "messageId": "seg-1", "anonymousId": "a-1", "userId": user, "timestamp": "2026-11-30T10:00:00.000Z",
                "sentAt": sent, "writeKey": "wk", "properties": {"price": 19.99}, "_metadata": {"retryCount": retry}})
@@ -57,10 +61,9 @@ fn a_retry_with_other_transport_fields_is_a_duplicate() {
 }
 
 /// The same with the memory backend, whose state comes back from the deltas alone.
-#[test]
-fn both_backends_remember_through_a_kill() {
+fn both_backends_remember_through_a_kill(form: Form) {
     for backend in ["memory", "rocksdb"] {
-        let mut dev = Dev::with(&format!("[enricher]\nbackend = \"{backend}\"\n"), &[]);
+        let mut dev = form.with(&format!("[enricher]\nbackend = \"{backend}\"\n"), &[]);
         let copy = event("kept", json!({"product_id": "sku-1"}));
         dev.accepted("/v1/events", &copy);
         let before = dev.settled();

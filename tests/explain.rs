@@ -1,11 +1,15 @@
 //! `explain` tells the whole story, in the running process and from the folder of a stopped one; and `raw`, `bad`, `unclassified`.
 
-use crate::harness::{Dev, http};
+use crate::harness::{Form, http, on_both};
 use serde_json::json;
 
-#[test]
-fn three_stories_running_and_stopped() {
-    let mut dev = Dev::fresh();
+on_both! {
+    three_stories_running_and_stopped,
+    two_tokens_two_roles,
+}
+
+fn three_stories_running_and_stopped(form: Form) {
+    let mut dev = form.fresh();
     let event = |id: &str, kind: &str| json!({"event_id": id, "event_type": kind, "event_time": "2026-11-30T10:00:00Z", "anonymous_id": "a-1", "properties": {"product_id": "sku-1", "shoe_size_of_pat": 44}});
     dev.accepted("/v1/events", &event("good-1", "product_viewed"));
     dev.accepted("/v1/events", &event("good-1", "product_viewed"));
@@ -31,18 +35,17 @@ fn three_stories_running_and_stopped() {
     let object = objects.split_whitespace().find(|w| w.starts_with("raw/dt=")).expect("an object").to_owned();
     assert!(dev.run(&["raw", "cat", &object, "--body"]).contains("no_such_type"), "the landing is verbatim");
     assert!(dev.run(&["bad", "ls"]).contains("bad-1"));
-    let key = dev.data.join("keys/bad_private.key");
+    let key = dev.private_key();
     let shown = dev.run(&["bad", "show", "bad-1", "--key-file", key.to_str().expect("a path")]);
     assert!(shown.contains("no_such_type"), "the key holder sees the payload: {shown}");
     assert_eq!(dev.output(&["explain", "never-sent"]).status.code(), Some(1));
 }
 
-#[test]
-fn two_tokens_two_roles() {
-    let dev = Dev::fresh();
+fn two_tokens_two_roles(form: Form) {
+    let dev = form.fresh();
     dev.accepted("/v1/events", &json!({"event_id": "e-1", "event_type": "product_viewed", "properties": {"product_id": "sku-1"}}));
     dev.settled();
-    let admin = dev.admin().expect("running");
+    let admin = dev.admin();
     let status = |target: &str, token: Option<&str>| http::get(&admin, target, token).expect("an answer").status;
     let (all, view) = (dev.token("token"), dev.token("view_token"));
     for target in ["/healthz", "/readyz", "/metrics"] {

@@ -1,10 +1,7 @@
 //! `kill -9` at any moment costs no event and shows none twice: at named failpoints, and at random under load.
 
-use crate::harness::{Dev, PATIENCE, column, soak, traffic};
-use base64::Engine;
-use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use crate::harness::{Dev, PATIENCE, System, column, oracle, soak, traffic};
+use serde_json::json;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -118,7 +115,7 @@ fn random_kills_under_load() {
     }
     assert!(send.wait().expect("a child").success());
     let totals = dev.settled();
-    let facts = check_trusted_once(&dev, &acked);
+    let (facts, trusted) = oracle::trusted_once(&dev, std::slice::from_ref(&acked));
     println!("{kills} kills, {facts} facts acknowledged, {totals:?}");
     assert!(kills > 0, "send ended before the first kill");
     if soak() {
@@ -126,63 +123,9 @@ fn random_kills_under_load() {
     }
     let harvested = dev.tail("harvested");
     assert_eq!(harvested.len() as u64, totals.sum(), "totals balance");
-    let trusted = column(&dev.tail("trusted"), "event_id");
     assert_eq!(dev.stop(), 0, "a graceful stop lands everything");
     for reader in ["duckdb", "pyiceberg"] {
         assert_eq!(column(&dev.table(reader), "event_id"), trusted, "{reader} sees trusted's ids, each once");
     }
-    let summary: Value = serde_json::from_slice(&std::fs::read(folder.join("send.json")).expect("a summary")).expect("JSON");
-    let answers = summary["answers"].as_object().expect("answers by status");
-    let refused: u64 = answers.iter().filter(|(status, _)| !status.starts_with('2')).map(|(_, n)| n.as_u64().expect("a count")).sum();
-    check_bodies(&dev, &sent, refused);
-}
-
-/// Answers how many ids were acknowledged.
-fn check_trusted_once(dev: &Dev, acked: &Path) -> usize {
-    let acked: BTreeSet<String> = std::fs::read_to_string(acked).expect("the acked ids").lines().map(str::to_owned).collect();
-    assert!(!acked.is_empty());
-    let mut trusted: BTreeMap<String, u32> = BTreeMap::new();
-    for id in column(&dev.tail("trusted"), "event_id") {
-        *trusted.entry(id).or_default() += 1;
-    }
-    let twice: Vec<_> = trusted.iter().filter(|(_, n)| **n > 1).take(5).collect();
-    assert!(twice.is_empty(), "in trusted more than once: {twice:?}");
-    let bad: BTreeSet<String> = column(&dev.tail("bad"), "event_id").into_iter().collect();
-    let lost: Vec<_> = acked.iter().filter(|id| !trusted.contains_key(*id) && !bad.contains(*id)).take(5).collect();
-    assert!(lost.is_empty(), "acknowledged and gone: {lost:?}");
-    acked.len()
-}
-
-/// Of the answered bodies only those that were refused, `refused` at most, may be missing from the landing.
-fn check_bodies(dev: &Dev, sent: &Path, refused: u64) {
-    let landed: BTreeMap<String, Vec<u8>> = dev
-        .raw()
-        .into_iter()
-        .map(|r: Value| {
-            (
-                r["request_id"].as_str().expect("an id").to_owned(),
-                base64::engine::general_purpose::STANDARD.decode(r["body"].as_str().expect("base64")).expect("base64"),
-            )
-        })
-        .collect();
-    let (mut compared, mut missing) = (0, 0);
-    for entry in std::fs::read_dir(sent).expect("the sent bodies") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_stem().and_then(|n| n.to_str()).expect("a name").to_owned();
-        if name.starts_with("unanswered-") {
-            continue;
-        }
-        let body = std::fs::read(&path).expect("a body");
-        match landed.get(&name) {
-            Some(landed) => {
-                assert_eq!(landed, &body, "request {name} is landed as it was sent");
-                compared += 1;
-            }
-            // A preflight is answered, has no body and is never landed.
-            None if body.is_empty() => {}
-            None => missing += 1,
-        }
-    }
-    assert!(missing <= refused, "{missing} answered bodies are not landed, but only {refused} were refused");
-    assert!(compared > 100, "only {compared} bodies were compared");
+    oracle::bodies_landed(&dev, std::slice::from_ref(&sent), oracle::refused(&folder.join("send.json")));
 }

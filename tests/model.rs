@@ -3,9 +3,13 @@
 //! The model knows only the contract (design §3, §6.7): the first copy of a (source, id) is judged by its type; a later copy of
 //! the same fact is a duplicate, another fact a collision; a reject leaves no trace, so its copies are rejects again.
 
-use crate::harness::{Dev, soak};
+use crate::harness::{Form, on_both, soak};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+on_both! {
+    the_real_path_agrees_with_the_model,
+}
 
 /// A small generator of its own, so that a seed means the same on every machine.
 struct Random(u64);
@@ -185,14 +189,13 @@ fn traffic(random: &mut Random, events: u64) -> Vec<(Fact, u64)> {
     sends
 }
 
-#[test]
-fn the_real_path_agrees_with_the_model() {
+fn the_real_path_agrees_with_the_model(form: Form) {
     let rounds = if soak() { 20 } else { 2 };
     for round in 0..rounds {
         let seed = 0x9e37_79b9_7f4a_7c15 ^ (u64::from(std::process::id()) << 8) ^ round;
         let mut random = Random(seed | 1);
         let mut model = Model::default();
-        let mut dev = Dev::fresh();
+        let mut dev = form.fresh();
         for (n, (fact, attempt)) in traffic(&mut random, 600).iter().enumerate() {
             let (target, body) = fact.request(*attempt);
             let answer = dev.post(target, &[("content-type", "application/json")], body.as_bytes());

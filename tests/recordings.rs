@@ -1,8 +1,13 @@
 //! Each recording of a real SDK, played to a fresh `dev`: what its `truth.json` promises is what comes out.
 
-use crate::harness::{Dev, column, traffic};
+use crate::harness::{Form, column, on_both, traffic};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+on_both! {
+    every_recording_comes_out_as_its_truth_says,
+    start_up_requests_are_answered,
+}
 
 /// The families that this version speaks, with what else costs nothing because it is the same family.
 const DIALECTS: [&str; 3] = ["segment", "snowplow", "posthog"];
@@ -13,21 +18,20 @@ fn truth() -> BTreeMap<String, Value> {
     serde_json::from_slice(&text).expect("truth.json is an object")
 }
 
-#[test]
-fn every_recording_comes_out_as_its_truth_says() {
+fn every_recording_comes_out_as_its_truth_says(form: Form) {
     let mut played = 0;
     for (name, truth) in truth() {
         if !DIALECTS.contains(&truth["dialect"].as_str().expect("a dialect")) {
             continue;
         }
-        play(&name, &truth);
+        play(form, &name, &truth);
         played += 1;
     }
     assert!(played >= 8, "only {played} recordings");
 }
 
-fn play(name: &str, truth: &Value) {
-    let dev = Dev::fresh();
+fn play(form: Form, name: &str, truth: &Value) {
+    let dev = form.fresh();
     let file = traffic().join(format!("{name}.jsonl"));
     let file = file.to_str().expect("a path");
     let summary = dev.send(&[file]);
@@ -68,11 +72,10 @@ fn play(name: &str, truth: &Value) {
 }
 
 /// The SDKs' start-up requests are answered so that they start, and are never events.
-#[test]
-fn start_up_requests_are_answered() {
-    let dev = Dev::fresh();
+fn start_up_requests_are_answered(form: Form) {
+    let dev = form.fresh();
     let get = |target: &str| {
-        crate::harness::http::request(&dev.listen, "GET", target, &[("origin", "http://shop.example")], b"").expect("an answer")
+        crate::harness::http::request(&dev.listen(), "GET", target, &[("origin", "http://shop.example")], b"").expect("an answer")
     };
     let settings = get("/v1/projects/wk_demo/settings");
     assert_eq!(settings.status, 200);

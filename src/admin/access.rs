@@ -10,15 +10,30 @@ use sha2::{Digest, Sha256};
 use std::net::{IpAddr, SocketAddr};
 
 pub struct Access {
-    reveal: [u8; 32],
-    view: [u8; 32],
+    reveal: Option<[u8; 32]>,
+    view: Option<[u8; 32]>,
     addr: SocketAddr,
+}
+
+/// What a process takes for its own. A role that has none is nobody's.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Tokens {
+    /// Of all roles.
+    pub all: Option<String>,
+    /// Of the role that sees masked records alone.
+    pub view: Option<String>,
 }
 
 impl Access {
     /// For the listener at `addr`.
-    pub fn new(token: &str, view_token: &str, addr: SocketAddr) -> Access {
-        Access { reveal: digest(token), view: digest(view_token), addr }
+    pub fn new(tokens: &Tokens, addr: SocketAddr) -> Access {
+        let digested = |token: &Option<String>| token.as_deref().map(digest);
+        Access { reveal: digested(&tokens.all), view: digested(&tokens.view), addr }
+    }
+
+    /// There is no token that anybody could show.
+    pub fn is_closed(&self) -> bool {
+        self.reveal.is_none() && self.view.is_none()
     }
 
     /// 256 random bits.
@@ -33,7 +48,8 @@ impl Access {
         let token = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
         let (scheme, token) = token.split_once(' ')?;
         let asked = digest(token.trim());
-        let (reveal, view) = (equal(&asked, &self.reveal), equal(&asked, &self.view));
+        let is = |token: &Option<[u8; 32]>| token.as_ref().is_some_and(|token| equal(&asked, token));
+        let (reveal, view) = (is(&self.reveal), is(&self.view));
         match (scheme.eq_ignore_ascii_case("bearer"), reveal, view) {
             (true, true, _) => Some(Role::Reveal),
             (true, false, true) => Some(Role::View),
@@ -89,7 +105,8 @@ mod tests {
 
     #[test]
     fn a_token_is_a_role() {
-        let access = Access::new("all", "view", "127.0.0.1:8081".parse().expect("an address"));
+        let tokens = Tokens { all: Some("all".to_owned()), view: Some("view".to_owned()) };
+        let access = Access::new(&tokens, "127.0.0.1:8081".parse().expect("an address"));
         for (authorization, role) in [
             ("Bearer all", Some(Role::Reveal)),
             ("bearer view", Some(Role::View)),
@@ -101,6 +118,9 @@ mod tests {
             assert_eq!(access.role(&headers(&[(header::AUTHORIZATION, authorization)])), role, "{authorization}");
         }
         assert_eq!(access.role(&HeaderMap::new()), None);
+        let closed = Access::new(&Tokens::default(), "127.0.0.1:8081".parse().expect("an address"));
+        assert!(closed.is_closed() && !access.is_closed());
+        assert_eq!(closed.role(&headers(&[(header::AUTHORIZATION, "Bearer ")])), None, "no token is not an empty one");
         assert_ne!(Access::fresh_token().expect("random"), Access::fresh_token().expect("random"));
     }
 
@@ -120,7 +140,7 @@ mod tests {
             ("0.0.0.0:8081", "192.0.2.1:8081", None, true),
             ("192.0.2.1:8081", "127.0.0.1:8081", None, false),
         ] {
-            let access = Access::new("a", "b", listener.parse().expect("an address"));
+            let access = Access::new(&Tokens::default(), listener.parse().expect("an address"));
             let mut sent = headers(&[(header::HOST, host)]);
             sent.extend(origin.map(|o| (header::ORIGIN, o.parse().expect("a value"))));
             assert_eq!(access.place(&sent).is_ok(), allowed, "{listener} {host} {origin:?}");

@@ -44,6 +44,8 @@ impl fmt::Display for Origin {
 pub struct Layers {
     table: Table,
     origins: BTreeMap<String, Origin>,
+    /// The file's name, when there is one.
+    file: Option<String>,
     /// Variables whose text was read as a TOML value and may have been meant as text.
     guessed: BTreeMap<String, (Vec<String>, String)>,
 }
@@ -58,7 +60,7 @@ impl Inputs {
 
 impl Layers {
     pub fn read(inputs: &Inputs) -> Result<Layers, ConfigError> {
-        let mut layers = Layers { table: Table::new(), origins: BTreeMap::new(), guessed: BTreeMap::new() };
+        let mut layers = Layers { table: Table::new(), origins: BTreeMap::new(), file: None, guessed: BTreeMap::new() };
         if let Some(file) = &inputs.file {
             layers.file(file, inputs.moved_to.as_deref())?;
         }
@@ -78,7 +80,7 @@ impl Layers {
             Some(data) => data.as_str().ok_or_else(|| layers.error_at("data", "expected the path of a folder"))?,
         };
         let data = std::path::absolute(data).map_err(|e| layers.error_at("data", &e.to_string()))?;
-        let mut table = defaults(&data);
+        let mut table = defaults(&data, &layers.table);
         layers.table.remove("data");
         merge(&mut table, std::mem::take(&mut layers.table));
         layers.table = table;
@@ -90,6 +92,7 @@ impl Layers {
         let text = std::fs::read_to_string(file).map_err(|e| error(&name, "", format!("cannot be read: {e}")))?;
         let text = lines::read(&text).map_err(|e| error(format!("{name}, line {}", e.line), "", e.message))?;
         self.table = text.table;
+        self.file = Some(name.clone());
         self.origins = text.lines.into_iter().map(|(path, line)| (path, Origin::File { name: name.clone(), line })).collect();
         if let (Some(to), Some(Value::String(from))) = (moved_to, self.table.get("data").cloned()) {
             let mut value = Value::Table(std::mem::take(&mut self.table));
@@ -157,7 +160,11 @@ impl Layers {
     }
 
     pub fn error_at(&self, path: &str, message: &str) -> ConfigError {
-        error(self.nearest(path).to_string(), path, message.to_owned())
+        let place = match (self.nearest(path), &self.file) {
+            (Origin::Default, Some(file)) => file.clone(),
+            (origin, _) => origin.to_string(),
+        };
+        error(place, path, message)
     }
 }
 

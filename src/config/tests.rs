@@ -15,7 +15,7 @@ fn errors_name_the_place_the_key_and_what_was_meant() {
     for (text, line, key, message) in [
         ("[gateway]\nlisten = \"127.0.0.1:1\"\nlimits.wire_byte = \"1MiB\"\n", 3, "gateway.limits.wire_byte", "did you mean `wire_bytes`?"),
         ("\n[gatway]\n", 2, "gatway", "did you mean `gateway`?"),
-        ("[enricher]\nzzzzzzzzzz = 1\n", 2, "enricher.zzzzzzzzzz", "unknown key; known are job"),
+        ("[enricher]\nzzzzzzzzzz = 1\n", 2, "enricher.zzzzzzzzzz", "unknown key; known are admin"),
         ("[enricher]\n\ndedup.ttl = \"soon\"\n", 3, "enricher.dedup.ttl", "expected a quantity like \"60s\""),
         ("[enricher]\nbackend = \"paper\"\n", 2, "enricher.backend", "unknown variant `paper`"),
         ("[enricher]\nlanes = 0\n", 2, "enricher.lanes", "between 1 and"),
@@ -41,12 +41,12 @@ fn a_folder_or_key_file_that_is_not_there_is_told_by_its_key() {
         ("[catalog]\n\nkeys.mask_file = \"/nowhere/mask.key\"\n", 3, "catalog.keys.mask_file"),
         ("[catalog.keys]\nbad_public_file = \"/nowhere/public.key\"\n", 2, "catalog.keys.bad_public_file"),
     ] {
-        let error = load(text, &[], &[]).expect("the text is right").check_files().expect_err(text);
+        let error = load(text, &[], &[]).expect("the text is right").check_dev().expect_err(text);
         assert!(error.place.ends_with(&format!("forebay.toml, line {line}")), "{text}: {error}");
         assert_eq!(error.key, key, "{text}: {error}");
         assert!(error.message.starts_with("there is no /nowhere/"), "{text}: {error}");
     }
-    load("", &[], &[]).expect("the defaults are right").check_files().expect("keys of dev's own are made later");
+    load("", &[], &[]).expect("the defaults are right").check_dev().expect("keys of dev's own are made later");
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn the_commented_default_has_every_key() {
 #[test]
 fn a_key_of_another_section_is_told_apart_from_a_typo() {
     for (text, message) in [
-        ("[enricher]\nadmin = \"x\"\n", "unknown key here; there is `gateway.admin` and `sink.table.admin`; known are job"),
-        ("[enricher]\nstart = \"x\"\n", "unknown key; known are job"),
+        ("[enricher]\nwarehouse = \"x\"\n", "unknown key here; there is `sink.table.warehouse`; known are admin"),
+        ("[enricher]\nstart = \"x\"\n", "unknown key; known are admin"),
         ("[gateway]\ncommit_bytes = \"x\"\n", "unknown key here; there is `sink.table.commit_bytes`; known are name"),
     ] {
         let error = load(text, &[], &[]).expect_err(text);

@@ -5,6 +5,7 @@ use crate::config::Config;
 use forebay_schemas::topic::Topic;
 use forebay_stores::log::embedded::EmbeddedLog;
 use forebay_stores::log::{Log, TopicPartition};
+use forebay_stores::objects::Objects;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,12 +14,12 @@ const EVERY: Duration = Duration::from_secs(60);
 pub struct Housekeeping(tokio::task::JoinHandle<()>);
 
 impl Housekeeping {
-    pub fn start(config: Config, log: Arc<EmbeddedLog>) -> Housekeeping {
+    pub fn start(config: Config, log: Arc<EmbeddedLog>, warehouse: Arc<dyn Objects>) -> Housekeeping {
         Housekeeping(tokio::spawn(async move {
             loop {
                 tokio::time::sleep(EVERY).await;
                 let (config, log) = (config.clone(), log.clone());
-                let in_table = in_table(&config, &*log).await;
+                let in_table = in_table(&config, &*log, &warehouse).await;
                 let retained = tokio::task::spawn_blocking(move || {
                     log.retain(SystemTime::now().into(), &|at| keep_from(&config, &*log, &in_table, at))
                 })
@@ -48,10 +49,10 @@ fn keep_from(config: &Config, log: &dyn Log, in_table: &[i64], at: TopicPartitio
 }
 
 /// Offsets of the trusted partitions that the table has reached; 0 where it cannot be told.
-pub(super) async fn in_table(config: &Config, log: &dyn Log) -> Vec<i64> {
+pub(super) async fn in_table(config: &Config, log: &dyn Log, warehouse: &Arc<dyn Objects>) -> Vec<i64> {
     let mut reached = Vec::new();
     for partition in 0..log.partitions(Topic::Trusted) {
-        let found = forebay_sinks::lookup(&config.table, partition, 0).await.ok().flatten();
+        let found = forebay_sinks::lookup(&config.table, warehouse, partition, 0).await.ok().flatten();
         reached.push(found.map_or(0, |found| found.next));
     }
     reached

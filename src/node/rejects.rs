@@ -2,7 +2,6 @@
 
 use forebay_schemas::topic::Topic;
 use forebay_schemas::wire::bad;
-use forebay_stores::log::embedded::EmbeddedLog;
 use forebay_stores::log::{Log, LogError, Reader, TopicPartition};
 use std::io::Write;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ pub struct RejectPrinter {
 }
 
 impl RejectPrinter {
-    pub fn start(log: Arc<EmbeddedLog>) -> anyhow::Result<RejectPrinter> {
+    pub fn start(log: Arc<dyn Log>) -> anyhow::Result<RejectPrinter> {
         let places: Vec<_> = (0..log.partitions(Topic::Bad)).map(|partition| TopicPartition { topic: Topic::Bad, partition }).collect();
         let readers = places.iter().map(|at| log.reader(*at, log.bounds(*at)?.end)).collect::<Result<Vec<_>, LogError>>()?;
         let stop = Arc::new(AtomicBool::new(false));

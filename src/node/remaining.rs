@@ -4,21 +4,31 @@
 
 use super::{behind, housekeeping, shown};
 use crate::config::Config;
+use crate::stores::Stores;
 use forebay_gateway::find::{self, Place};
 use forebay_schemas::topic::Topic;
 use forebay_stores::log::embedded::EmbeddedLog;
 use forebay_stores::log::{Log, TopicPartition};
 use forebay_stores::objects::folder::Folder;
-use std::sync::Arc;
 
 pub struct Remaining {
     pub(super) config: Config,
-    pub(super) log: Arc<EmbeddedLog>,
+    pub(super) stores: Stores,
 }
 
 impl Remaining {
     /// One sentence each; never none, for the parts were not asked.
     pub async fn told(&self) -> super::Leftovers {
+        // Another's log is not asked by somebody who does not wait.
+        let mut left = match &self.stores.embedded {
+            Some(log) => self.in_folder(log).await,
+            None => super::Leftovers::new(),
+        };
+        left.push(format!("what was under way, in {}", shown(&self.config.data)));
+        left
+    }
+
+    async fn in_folder(&self, log: &EmbeddedLog) -> super::Leftovers {
         let mut left = super::Leftovers::new();
         let objects = Folder::new(self.config.objects_dir());
         let spooled: Vec<u64> = find::segments(&self.config.spool_dir(), &objects, None, None)
@@ -30,22 +40,21 @@ impl Remaining {
         if !spooled.is_empty() {
             left.push(format!("{} spool segments ({} bytes)", spooled.len(), spooled.iter().sum::<u64>()));
         }
-        let waiting = behind(&*self.log, &self.config);
+        let waiting = behind(log, &self.config);
         if waiting > 0 {
             left.push(format!("at least {waiting} events in the log that are not judged"));
         }
-        let rows = self.not_in_table().await;
+        let rows = self.not_in_table(log).await;
         if rows > 0 {
             left.push(format!("{rows} trusted events that the table does not have"));
         }
-        left.push(format!("what was under way, in {}", shown(&self.config.data)));
         left
     }
 
-    async fn not_in_table(&self) -> i64 {
-        let reached = housekeeping::in_table(&self.config, &*self.log).await;
+    async fn not_in_table(&self, log: &EmbeddedLog) -> i64 {
+        let reached = housekeeping::in_table(&self.config, log, &self.stores.warehouse).await;
         let of_partition = |(partition, next): (i32, i64)| {
-            let bounds = self.log.bounds(TopicPartition { topic: Topic::Trusted, partition }).ok()?;
+            let bounds = log.bounds(TopicPartition { topic: Topic::Trusted, partition }).ok()?;
             Some(bounds.end - next.max(bounds.start))
         };
         (0..).zip(reached).filter_map(of_partition).sum()

@@ -96,7 +96,7 @@ fn today(said: &Said) -> Value {
 fn trusted_row(parts: &Parts, output: &Output) -> Result<Value> {
     let (partition, offset) = (output.partition, output.offset);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let table = runtime.block_on(forebay_sinks::lookup(&parts.table, partition, offset)).context("asking the table")?;
+    let table = runtime.block_on(forebay_sinks::lookup(&parts.table, &parts.warehouse, partition, offset)).context("asking the table")?;
     let table = table.map(|found| {
         let snapshot =
             found.snapshot.as_ref().map(|s| json!({"id": s.id, "committed_at": s.committed_at.to_rfc3339(), "or_before": s.or_before}));
