@@ -14,15 +14,13 @@ fn real() -> Real {
     let server = forebay_services::S3::start().unwrap();
     server.create_bucket(BUCKET).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let options = S3Options {
-        bucket: BUCKET.to_owned(),
-        prefix: "forebay/prod".to_owned(),
-        endpoint: Some(server.endpoint()),
-        region: None,
-        path_style: true,
-        keys: Some(keys(dir.path(), server.secret_key())),
-    };
+    let keys = Some(keys(dir.path(), server.secret_key()));
+    let options = S3Options { endpoint: Some(server.endpoint()), keys, ..plain_options() };
     Real { server, options, _dir: dir }
+}
+
+fn plain_options() -> S3Options {
+    S3Options { bucket: BUCKET.to_owned(), prefix: "forebay/prod".to_owned(), endpoint: None, region: None, path_style: true, keys: None }
 }
 
 #[test]
@@ -87,12 +85,45 @@ fn what_stays_wrong_is_refused() {
     assert_eq!(objects.put_if_absent("a", Content::Bytes(b"x")).unwrap(), Put::Created);
 }
 
-/// Writers go on while the server is killed again and again: each object ends as its writer's, and no put is told otherwise.
+/// This binary runs again in an environment of its own.
+#[test]
+fn credentials_come_by_the_standard_chain() {
+    const ENDPOINT: &str = "FOREBAY_TEST_S3_ENDPOINT";
+    const EXPECTED: &str = "FOREBAY_TEST_S3_EXPECTED";
+    if let Ok(endpoint) = std::env::var(ENDPOINT) {
+        let options = S3Options { endpoint: Some(endpoint), keys: None, ..plain_options() };
+        let put = S3::new(options).unwrap().put_if_absent("a", Content::Bytes(b"x"));
+        assert!(format!("{put:?}").contains(&std::env::var(EXPECTED).unwrap()), "{put:?}");
+        return;
+    }
+    let real = real();
+    let dir = tempfile::tempdir().unwrap();
+    let profile = dir.path().join("credentials");
+    let secret = real.server.secret_key();
+    std::fs::write(&profile, format!("[backfill]\naws_access_key_id = forebay\naws_secret_access_key = {secret}\n")).unwrap();
+    let profile = profile.display().to_string();
+    for (env, expected) in [
+        (vec![("AWS_ACCESS_KEY_ID", "forebay"), ("AWS_SECRET_ACCESS_KEY", secret)], "Ok(Created)"),
+        (vec![("AWS_SHARED_CREDENTIALS_FILE", &*profile), ("AWS_PROFILE", "backfill")], "Ok(Same)"),
+        (vec![("AWS_SHARED_CREDENTIALS_FILE", &*profile)], "Refused(\"there are no credentials: set objects.access_key_id"),
+    ] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "objects::s3::tests::real::credentials_come_by_the_standard_chain"]);
+        let names = std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_string_lossy().starts_with("AWS_"));
+        names.for_each(|name| drop(child.env_remove(name)));
+        child.env("HOME", dir.path()).env("AWS_EC2_METADATA_DISABLED", "true");
+        child.env(ENDPOINT, real.server.endpoint()).env(EXPECTED, expected).envs(env);
+        let output = child.output().unwrap();
+        assert!(output.status.success(), "{expected}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+/// Writers go on while the server is killed again and again, and stopped: each object ends as its writer's, and no put is told otherwise.
 #[test]
 fn a_server_that_is_killed_loses_and_overwrites_nothing() {
     let real = real();
     let mut objects = S3::new(real.options.clone()).unwrap();
-    objects.patience.whole = Duration::from_millis(500);
+    (objects.patience.whole, objects.patience.answer) = (Duration::from_millis(500), Duration::from_secs(1));
     let (done, failed, over) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let content = |writer: usize, n: usize| -> Vec<u8> { (0..1u32 << 20).map(|at| (at as usize + 7 * writer + n) as u8).collect() };
     let name = |writer: usize, n: usize| format!("raw/{writer}-{n}");
@@ -123,11 +154,16 @@ fn a_server_that_is_killed_loses_and_overwrites_nothing() {
         };
         for round in 0..6 {
             five_more(&done);
-            if round == 3 {
-                real.server.kill();
-                five_more(&failed);
+            match round {
+                2 => real.server.kill(),
+                4 => real.server.pause().unwrap(),
+                _ => {
+                    real.server.restart().unwrap();
+                    continue;
+                }
             }
-            real.server.restart().unwrap();
+            five_more(&failed);
+            if round == 2 { real.server.restart().unwrap() } else { real.server.resume().unwrap() }
         }
         five_more(&done);
         over.store(true, Ordering::Relaxed);
