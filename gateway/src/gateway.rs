@@ -10,11 +10,13 @@ use crate::error::StartError;
 use crate::http::handler::App;
 use crate::http::server::serve;
 use crate::lander::Lander;
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
+use crate::publisher::cutter::Cutter;
+use crate::publisher::outbox::{Outbox, Piece};
 use crate::publisher::{Progress, Publisher};
 use crate::sources::Sources;
 use crate::spool::dir::SpoolDir;
-use crate::spool::file::{self, Create};
+use crate::spool::file::{Disk, Files};
 use crate::spool::intake::Intake;
 use crate::spool::shared::{Phase, Shared};
 use crate::spool::writer::{Rules, Writer};
@@ -22,6 +24,7 @@ use bytes::Bytes;
 use forebay_gateway_core::Limits;
 use forebay_schemas::limit;
 use forebay_schemas::quantity::Size;
+use forebay_schemas::topic::Topic;
 use forebay_stores::log::Log;
 use forebay_stores::objects::Objects;
 use std::net::SocketAddr;
@@ -37,6 +40,7 @@ pub struct Gateway {
     addr: SocketAddr,
     app: Arc<App>,
     shared: Arc<Shared>,
+    outbox: Arc<Outbox>,
     dir: Arc<SpoolDir>,
     stop: watch::Sender<bool>,
     server: tokio::task::JoinHandle<()>,
@@ -64,7 +68,7 @@ impl Gateway {
         objects: Arc<dyn Objects>,
         registry: &prometheus::Registry,
     ) -> Result<Gateway, StartError> {
-        Gateway::start_on(config, sources, log, objects, registry, Box::new(file::create)).await
+        Gateway::start_on(config, sources, log, objects, registry, Arc::new(Disk)).await
     }
 
     pub(crate) async fn start_on(
@@ -73,13 +77,13 @@ impl Gateway {
         log: Arc<dyn Log>,
         objects: Arc<dyn Objects>,
         registry: &prometheus::Registry,
-        create: Create,
+        files: Arc<dyn Files>,
     ) -> Result<Gateway, StartError> {
         let sources = if sources.is_empty() { vec![SourceConfig::dev()] } else { sources };
         validate(&config, &sources)?;
         let metrics = Metrics::new(registry)?;
         let path = config.spool.dir.clone().unwrap_or_else(|| PathBuf::from(SPOOL_DIR));
-        let dir = Arc::new(SpoolDir::open(&path)?);
+        let dir = Arc::new(SpoolDir::open(&path, files)?);
         let name = dir.gateway(config.name.as_deref()).map_err(|error| dir.error(error))?;
         let found = dir.repair().map_err(|error| dir.error(error))?;
         let listen = config.listen;
@@ -92,15 +96,17 @@ impl Gateway {
         // A share of the memory: the rest is for requests that are not durable yet.
         let handover_max = limit::HANDOVER_BYTES.min(bytes(config.limits.memory) / 4);
         let shared = Arc::new(Shared::new(found.segments, config.spool.max_bytes.0, handover_max, metrics.clone()));
+        let of_backlog = shared.clone();
+        metrics::backlog(registry, move || of_backlog.backlog())?;
         let app = Arc::new(app(&config, name, sources, intake, shared.clone(), metrics));
         let (stop, stopped) = watch::channel(false);
         let server = tokio::spawn(serve(listener, app.clone(), stopped));
-        let mut gateway = Gateway { addr, app, shared, dir, stop, server, threads: Vec::new() };
-        gateway.start_threads(&config, log, objects, create)?;
+        let mut gateway = Gateway { addr, app, shared, outbox: Arc::default(), dir, stop, server, threads: Vec::new() };
+        gateway.start_threads(&config, log, objects)?;
         Ok(gateway)
     }
 
-    fn start_threads(&mut self, config: &Config, log: Arc<dyn Log>, objects: Arc<dyn Objects>, create: Create) -> Result<(), StartError> {
+    fn start_threads(&mut self, config: &Config, log: Arc<dyn Log>, objects: Arc<dyn Objects>) -> Result<(), StartError> {
         let app = &self.app;
         let rules =
             Rules { segment_bytes: config.spool.segment_bytes.0, segment_age: config.spool.segment_age.0, codec: config.spool.codec };
@@ -110,25 +116,41 @@ impl Gateway {
             shared: self.shared.clone(),
             gateway: app.gateway.clone(),
             rules,
-            create,
             errors: app.metrics.spool_errors.clone(),
             open: None,
             records: Vec::new(),
+            probe_due: Instant::now(),
+        };
+        let cutter = Cutter {
+            dir: self.dir.clone(),
+            shared: self.shared.clone(),
+            outbox: self.outbox.clone(),
+            partitions: log.partitions(Topic::Harvested),
+            limits: app.limits,
+            metrics: app.metrics.clone(),
+            piece: Piece::default(),
+            reader: None,
+            read_failures: 0,
         };
         let publisher = Publisher {
             dir: self.dir.clone(),
             shared: self.shared.clone(),
             intake: app.intake.clone(),
+            outbox: self.outbox.clone(),
             log,
-            limits: app.limits,
             metrics: app.metrics.clone(),
             gateway: Bytes::copy_from_slice(app.gateway.as_bytes()),
             progress: Progress::default(),
         };
         let lander = Lander { dir: self.dir.clone(), shared: self.shared.clone(), objects, metrics: app.metrics.clone() };
         self.thread("forebay-spool", move || writer.run())?;
+        self.thread("forebay-cut", move || cutter.run())?;
         self.thread("forebay-publish", move || publisher.run())?;
-        self.thread("forebay-land", move || lander.run())
+        for _ in 0..limit::LANDERS {
+            let lander = lander.clone();
+            self.thread("forebay-land", move || lander.run())?;
+        }
+        Ok(())
     }
 
     fn thread(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), StartError> {
@@ -150,6 +172,14 @@ impl Gateway {
             return Err(format!("thread {} has ended", dead.thread().name().unwrap_or("?")));
         }
         self.shared.trouble().map_or(Ok(()), |trouble| Err(trouble.to_string()))
+    }
+
+    /// What an operator should know though the gateway takes traffic: outages of the log and of the object store.
+    pub fn notes(&self) -> Vec<String> {
+        let backlog = self.shared.backlog();
+        let behind = format!("{} bytes of the spool are not on the log, the oldest for {} s", backlog.bytes, backlog.age.as_secs());
+        let log = self.shared.log.note().map(|note| format!("{note}; {behind}"));
+        log.into_iter().chain(self.shared.objects.note()).collect()
     }
 
     /// Stops accepting, finishes what is in flight, seals, publishes and lands; gives up at the deadline.
@@ -178,6 +208,7 @@ impl Gateway {
     /// Ends the threads where they stand, as a kill would; work that does not end in time is left behind.
     fn join(&mut self, wait: Duration) {
         self.app.intake.abandon();
+        self.outbox.stop();
         let until = Instant::now() + wait;
         for thread in self.threads.drain(..) {
             while !thread.is_finished() && Instant::now() < until {

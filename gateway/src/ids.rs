@@ -4,6 +4,7 @@
 //! Invariant: each id is greater than every id given before it and than the one that the sequence was seeded with.
 
 use forebay_schemas::id::RequestId;
+use forebay_schemas::time::Micros;
 use uuid::{Builder, Uuid};
 
 /// The 48 bits of milliseconds and the 12 bits behind them (RFC 9562, UUIDv7), read as one number that counts up.
@@ -25,6 +26,11 @@ impl Sequence {
         let bytes = (u128::from(high) << 64 | u128::from(random)).to_be_bytes();
         RequestId(Builder::from_bytes(bytes).with_version(uuid::Version::SortRand).with_variant(uuid::Variant::RFC4122).into_uuid())
     }
+}
+
+/// When an id was given, to the millisecond.
+pub fn time(id: RequestId) -> Micros {
+    Micros(i64::try_from(id.0.as_u128() >> 80).unwrap_or(0) * 1_000)
 }
 
 fn place(id: Uuid) -> u64 {
@@ -57,6 +63,7 @@ mod tests {
         let mut sequence = Sequence::after(None);
         let first = sequence.next(1_796_021_309_367, 1);
         assert_eq!(first.0.get_timestamp().map(|t| t.to_unix()).map(|(s, ns)| (s, ns / 1_000_000)), Some((1_796_021_309, 367)));
+        assert_eq!(time(first), Micros(1_796_021_309_367_000));
         let last = (0..5_000).map(|n| sequence.next(1_796_021_309_367, n)).last().expect("some");
         assert_eq!(last.0.get_timestamp().map(|t| t.to_unix().1 / 1_000_000), Some(368));
     }

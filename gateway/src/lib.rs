@@ -3,8 +3,8 @@
 //! The path of a request:
 //! ```text
 //! socket ─ server ─ handler ─ body ─ prepare ─▶ intake ─▶ writer ─▶ 2xx
-//!                   room?     limits  source    queue     fsync  ├─▶ publisher ─▶ log (events, ticks)
-//!                   (503)     (408,   (401,     of limits.       └─▶ lander ────▶ object store
+//!                   room?     limits  source    queue     fsync  ├─▶ cutter ─▶ publisher ─▶ log (events, ticks)
+//!                   (503)     (408,   (401,     of limits.       └─▶ lander ──────────────▶ object store
 //!                              413)    403)     in_flight            both done: the segment is deleted
 //! ```
 //! Owns: acknowledgement (law A2), the order of publishing, landing (law R1). Does not own: what a request means.
@@ -23,6 +23,7 @@ mod http;
 mod ids;
 mod lander;
 mod metrics;
+mod outage;
 mod publisher;
 mod spool;
 

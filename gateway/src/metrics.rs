@@ -1,6 +1,9 @@
 //! The gateway's metrics (interfaces.md §5). Labels are closed sets: names from the configuration and from our own enums.
 
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use crate::spool::shared::Backlog;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 #[derive(Clone)]
 pub struct Metrics {
@@ -21,6 +24,8 @@ pub struct Metrics {
     pub publish_errors: IntCounter,
     pub published_events: IntCounter,
     pub land_errors: IntCounter,
+    /// 1 while the object store refuses what waiting does not change.
+    pub land_refused: IntGauge,
     /// A raw object's name was taken by other bytes: pages someone.
     pub land_conflicts: IntCounter,
     pub panics: IntCounter,
@@ -60,9 +65,38 @@ impl Metrics {
             publish_errors: counter("forebay_gateway_publish_errors_total", "Appends that the log refused; they are tried again")?,
             published_events: counter("forebay_gateway_published_events_total", "Harvested events appended to the log")?,
             land_errors: counter("forebay_gateway_land_errors_total", "Puts that failed; they are tried again")?,
+            land_refused: gauge(
+                "forebay_gateway_land_refused",
+                "1 while the object store refuses puts: no bucket, credentials, permission",
+            )?,
             land_conflicts: counter("forebay_gateway_land_conflicts_total", "Raw objects whose name was taken by other bytes")?,
             panics: counter("forebay_gateway_panics_total", "Requests that met a defect of ours and got 500")?,
         })
+    }
+}
+
+/// Registers what is durable here and not on the log, asked for at each scrape: an append may hang, its age grows.
+pub fn backlog(registry: &Registry, ask: impl Fn() -> Backlog + Send + Sync + 'static) -> Result<(), prometheus::Error> {
+    let bytes = IntGauge::new("forebay_gateway_backlog_bytes", "Bytes of the spool that are not on the log")?;
+    let age = Gauge::new("forebay_gateway_backlog_seconds", "Since the oldest request that is not on the log was received")?;
+    registry.register(Box::new(BacklogGauges { ask: Box::new(ask), bytes, age }))
+}
+
+struct BacklogGauges {
+    ask: Box<dyn Fn() -> Backlog + Send + Sync>,
+    bytes: IntGauge,
+    age: Gauge,
+}
+
+impl Collector for BacklogGauges {
+    fn desc(&self) -> Vec<&Desc> {
+        self.bytes.desc().into_iter().chain(self.age.desc()).collect()
+    }
+    fn collect(&self) -> Vec<MetricFamily> {
+        let backlog = (self.ask)();
+        self.bytes.set(i64::try_from(backlog.bytes).unwrap_or(i64::MAX));
+        self.age.set(backlog.age.as_secs_f64());
+        self.bytes.collect().into_iter().chain(self.age.collect()).collect()
     }
 }
 

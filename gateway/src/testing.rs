@@ -1,6 +1,6 @@
 //! Stand-ins for the log, the object store and the disk that fail on demand. For tests alone.
 
-use crate::spool::file::{self, Create, SegmentFile};
+use crate::spool::file::{self, Files, SegmentFile};
 use bytes::Bytes;
 use forebay_schemas::topic::{PUBLISHED_THROUGH, Topic};
 use forebay_schemas::wire::harvested::{self, Harvested};
@@ -10,19 +10,52 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-#[derive(Default)]
+/// What a log does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LogFault {
+    #[default]
+    Works,
+    /// For so many appends, then it fails.
+    WorksFor(u32),
+    /// A failing append leaves a prefix behind, as the contract allows.
+    Fails,
+    Refuses,
+    /// Does not answer until it is set to something else.
+    Hangs,
+}
+
 pub struct FakeLog {
     pub entries: Mutex<Vec<(TopicPartition, Entry)>>,
-    pub fails: AtomicBool,
-    pub refused: AtomicU32,
+    fault: Mutex<LogFault>,
+    changed: Condvar,
+    /// Failed appends.
+    pub failed: AtomicU32,
+    /// Key and value of the largest record that it takes.
+    pub record_max: AtomicUsize,
+}
+
+impl Default for FakeLog {
+    fn default() -> FakeLog {
+        FakeLog {
+            entries: Mutex::default(),
+            fault: Mutex::default(),
+            changed: Condvar::new(),
+            failed: AtomicU32::new(0),
+            record_max: AtomicUsize::new(usize::MAX),
+        }
+    }
 }
 
 impl FakeLog {
+    pub fn set(&self, fault: LogFault) {
+        *self.fault.lock() = fault;
+        self.changed.notify_all();
+    }
     pub fn events(&self) -> Vec<Harvested> {
         let decode = |value: &Bytes| harvested::decode(value).expect("a harvested event");
         self.entries.lock().iter().filter_map(|(_, entry)| entry.value.as_ref().map(decode)).collect()
@@ -52,16 +85,31 @@ impl Log for FakeLog {
     fn topic_id(&self, _: Topic) -> Result<String, LogError> {
         no()
     }
-    /// A failing append leaves a prefix behind, as the contract allows.
     fn append(&self, entries: Vec<(TopicPartition, Entry)>) -> Result<(), LogError> {
-        let mut all = self.entries.lock();
-        if self.fails.load(Ordering::SeqCst) {
-            self.refused.fetch_add(1, Ordering::SeqCst);
-            all.extend(entries.into_iter().take(1));
-            return no();
-        }
-        all.extend(entries);
-        Ok(())
+        let mut fault = self.fault.lock();
+        let until = Instant::now() + Duration::from_secs(60);
+        while *fault == LogFault::Hangs && !self.changed.wait_until(&mut fault, until).timed_out() {}
+        let size = |entry: &Entry| entry.key.len() + entry.value.as_ref().map_or(0, Bytes::len);
+        let large = entries.iter().find(|(_, entry)| size(entry) > self.record_max.load(Ordering::SeqCst));
+        let error = match (*fault, large) {
+            (LogFault::Works | LogFault::WorksFor(_), Some((at, entry))) => LogError::TooLarge { topic_partition: *at, bytes: size(entry) },
+            (LogFault::Works, None) => {
+                self.entries.lock().extend(entries);
+                return Ok(());
+            }
+            (LogFault::WorksFor(appends @ 1..), None) => {
+                *fault = LogFault::WorksFor(appends - 1);
+                self.entries.lock().extend(entries);
+                return Ok(());
+            }
+            (LogFault::Refuses, _) => LogError::Refused("no such topic".to_owned()),
+            (LogFault::WorksFor(0) | LogFault::Fails | LogFault::Hangs, _) => {
+                self.entries.lock().extend(entries.into_iter().take(1));
+                LogError::Io("not now".to_owned())
+            }
+        };
+        self.failed.fetch_add(1, Ordering::SeqCst);
+        Err(error)
     }
     fn bounds(&self, _: TopicPartition) -> Result<Bounds, LogError> {
         no()
@@ -170,45 +218,91 @@ pub enum DiskFault {
     SyncAndCutFail,
 }
 
+/// A disk that fails when told to, and forgets what was not synced when its power is cut.
 #[derive(Clone)]
-pub struct Disk(Arc<Mutex<DiskFault>>);
+pub struct Disk(Arc<Mutex<Platters>>);
+
+struct Platters {
+    fault: DiskFault,
+    files: BTreeMap<PathBuf, Synced>,
+}
+
+/// What a power cut leaves of a file.
+#[derive(Default)]
+struct Synced {
+    length: u64,
+    name: bool,
+}
 
 impl Disk {
     pub fn new() -> Disk {
-        Disk(Arc::new(Mutex::new(DiskFault::Works)))
+        Disk(Arc::new(Mutex::new(Platters { fault: DiskFault::Works, files: BTreeMap::new() })))
     }
     pub fn set(&self, fault: DiskFault) {
-        *self.0.lock() = fault;
+        self.0.lock().fault = fault;
     }
-    pub fn create(&self) -> Create {
-        let disk = self.clone();
-        Box::new(move |path: &Path| Ok(Box::new(FakeFile { file: file::create(path)?, disk: disk.clone() })))
+    fn fault(&self) -> DiskFault {
+        self.0.lock().fault
+    }
+    /// Copies into `folder` what would be left if the power were cut now: of segments, what is synced under a name that is.
+    pub fn cut_power(&self, folder: &Path) {
+        let platters = self.0.lock();
+        for (path, synced) in platters.files.iter().filter(|(path, synced)| synced.name && path.exists()) {
+            let bytes = std::fs::read(path).expect("reads");
+            let left = &bytes[..usize::try_from(synced.length).expect("small")];
+            std::fs::write(folder.join(path.file_name().expect("a name")), left).expect("writes");
+        }
+    }
+}
+
+impl Files for Disk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn SegmentFile>> {
+        let file = file::Disk.create(path)?;
+        self.0.lock().files.insert(path.to_owned(), Synced::default());
+        Ok(Box::new(FakeFile { file, disk: self.clone(), path: path.to_owned(), written: 0 }))
+    }
+    fn sync_names(&self, folder: &Path) -> io::Result<()> {
+        file::Disk.sync_names(folder)?;
+        let mut platters = self.0.lock();
+        platters.files.iter_mut().filter(|(path, _)| path.parent() == Some(folder)).for_each(|(_, synced)| synced.name = true);
+        Ok(())
     }
 }
 
 struct FakeFile {
     file: Box<dyn SegmentFile>,
     disk: Disk,
+    path: PathBuf,
+    written: u64,
 }
 
 impl SegmentFile for FakeFile {
     fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
-        if *self.disk.0.lock() == DiskFault::Full && !bytes.is_empty() {
+        if self.disk.fault() == DiskFault::Full && !bytes.is_empty() {
             self.file.write_at(&bytes[..bytes.len() / 2], at)?;
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.file.write_at(bytes, at)
+        self.file.write_at(bytes, at)?;
+        self.written = self.written.max(at + bytes.len() as u64);
+        Ok(())
     }
     fn sync(&mut self) -> io::Result<()> {
-        match *self.disk.0.lock() {
-            DiskFault::Works | DiskFault::Full => self.file.sync(),
+        match self.disk.fault() {
+            DiskFault::Works | DiskFault::Full => {
+                self.file.sync()?;
+                self.disk.0.lock().files.entry(self.path.clone()).or_default().length = self.written;
+                Ok(())
+            }
             DiskFault::SyncFails | DiskFault::SyncAndCutFail => Err(io::Error::other("input/output error")),
         }
     }
     fn cut(&mut self, length: u64) -> io::Result<()> {
-        match *self.disk.0.lock() {
+        match self.disk.fault() {
             DiskFault::SyncAndCutFail => Err(io::Error::other("input/output error")),
-            DiskFault::Works | DiskFault::Full | DiskFault::SyncFails => self.file.cut(length),
+            DiskFault::Works | DiskFault::Full | DiskFault::SyncFails => {
+                self.written = self.written.min(length);
+                self.file.cut(length)
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::{Config, SourceConfig};
 use crate::find;
 use crate::gateway::{Gateway, Leftover};
-use crate::testing::{Disk, DiskFault, FakeLog, FakeObjects};
+use crate::testing::{Disk, DiskFault, FakeLog, FakeObjects, LogFault};
 use forebay_schemas::limit;
 use forebay_schemas::quantity::{Size, Span};
 use forebay_schemas::wire::raw_request::RawRequest;
@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+mod backlog;
 
 struct Rig {
     gateway: Gateway,
@@ -40,7 +42,7 @@ impl Rig {
         config.spool.dir = Some(path.to_owned());
         change(&mut config);
         let (disk, registry) = (Disk::new(), prometheus::Registry::new());
-        let started = Gateway::start_on(config, sources, log.clone(), objects.clone(), &registry, disk.create());
+        let started = Gateway::start_on(config, sources, log.clone(), objects.clone(), &registry, Arc::new(disk.clone()));
         Rig { gateway: started.await.expect("starts"), log, objects, disk, registry }
     }
 
@@ -168,10 +170,10 @@ async fn a_tick_never_leads_what_is_published() {
     let folder = tempfile::tempdir().expect("folder");
     let rig = Rig::start(folder.path()).await;
     until("an idle tick", || rig.log.ticks().len() >= 4).await;
-    rig.log.fails.store(true, Ordering::SeqCst);
+    rig.log.set(LogFault::Fails);
     check(&rig.events(&["e1"]).await, 200);
-    until("refused appends", || rig.log.refused.load(Ordering::SeqCst) > 3).await;
-    rig.log.fails.store(false, Ordering::SeqCst);
+    until("refused appends", || rig.log.failed.load(Ordering::SeqCst) > 3).await;
+    rig.log.set(LogFault::Works);
     until("published", || rig.log.ids().contains(&"e1".to_owned())).await;
     let (log, objects) = (rig.log.clone(), rig.objects.clone());
     assert_eq!(rig.drain().await.segments, 0);
@@ -295,11 +297,11 @@ async fn many_small_requests_do_not_use_up_the_memory_of_large_ones() {
         config.limits.memory = Size(128 << 10);
     };
     let rig = Rig::start_with(folder.path(), vec![], small, Arc::default(), Arc::default()).await;
-    rig.log.fails.store(true, Ordering::SeqCst);
+    rig.log.set(LogFault::Fails);
     for n in 0..600 {
         check(&rig.events(&[&format!("e{n}")]).await, 200);
     }
-    rig.log.fails.store(false, Ordering::SeqCst);
+    rig.log.set(LogFault::Works);
     let log = rig.log.clone();
     assert_eq!(rig.drain().await.segments, 0);
     let mut published = log.ids();
@@ -368,7 +370,7 @@ async fn log_and_store_may_be_away_and_the_bound_holds() {
         config.spool.max_bytes = Size(20_000);
     };
     let rig = Rig::start_with(folder.path(), vec![], tiny, Arc::default(), Arc::default()).await;
-    rig.log.fails.store(true, Ordering::SeqCst);
+    rig.log.set(LogFault::Fails);
     rig.objects.fails.store(true, Ordering::SeqCst);
     let mut kept = Vec::new();
     loop {
@@ -383,7 +385,7 @@ async fn log_and_store_may_be_away_and_the_bound_holds() {
         assert!(kept.len() < 100, "the bound holds");
     }
     assert!(kept.len() > 1);
-    rig.log.fails.store(false, Ordering::SeqCst);
+    rig.log.set(LogFault::Works);
     rig.objects.fails.store(false, Ordering::SeqCst);
     until("room again", || rig.gateway.ready().is_ok()).await;
     check(&rig.events(&["last"]).await, 200);
@@ -403,7 +405,7 @@ async fn after_a_kill_everything_acknowledged_is_published_with_the_same_ids() {
     let mut answered = Vec::new();
     for round in 0..4 {
         let rig = Rig::start_with(folder.path(), vec![], |_| {}, log.clone(), objects.clone()).await;
-        log.fails.store(round % 2 == 0, Ordering::SeqCst);
+        log.set(if round % 2 == 0 { LogFault::Fails } else { LogFault::Works });
         objects.fails.store(round < 2, Ordering::SeqCst);
         for n in 0..3 {
             let id = format!("r{round}n{n}");
@@ -414,7 +416,7 @@ async fn after_a_kill_everything_acknowledged_is_published_with_the_same_ids() {
         }
         drop(rig);
     }
-    log.fails.store(false, Ordering::SeqCst);
+    log.set(LogFault::Works);
     objects.fails.store(false, Ordering::SeqCst);
     let rig = Rig::start_with(folder.path(), vec![], |_| {}, log.clone(), objects.clone()).await;
     assert_eq!(rig.drain().await.segments, 0);
@@ -458,7 +460,7 @@ async fn a_taken_name_is_never_overwritten() {
 async fn a_drain_that_cannot_finish_says_what_is_left() {
     let folder = tempfile::tempdir().expect("folder");
     let rig = Rig::start(folder.path()).await;
-    rig.log.fails.store(true, Ordering::SeqCst);
+    rig.log.set(LogFault::Fails);
     check(&rig.events(&["e1"]).await, 200);
     let left = rig.gateway.drain(Duration::from_millis(300)).await;
     assert_eq!(left.segments, 1);

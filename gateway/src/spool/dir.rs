@@ -3,6 +3,7 @@
 //! Owns: every file beside an open segment. Does not own: what the ledger's records mean (gateway-core `segment`).
 //! Invariants: after `repair` every segment is whole, sealed and synced; `newest` is never behind a deleted segment.
 
+use super::file::{Files, SegmentFile};
 use super::reader::{ReadError, SegmentReader};
 use super::shelf::{Landing, Segment};
 use crate::chance;
@@ -14,9 +15,11 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub struct SpoolDir {
     path: PathBuf,
+    files: Arc<dyn Files>,
     _lock: File,
 }
 
@@ -46,12 +49,14 @@ pub enum SpoolError {
 const LOCK: &str = "lock";
 const GATEWAY: &str = "gateway";
 const NEWEST: &str = "newest";
+/// Removed at a start, as every file that ends so.
+const PROBE: &str = "probe.tmp";
 /// How a segment's file name ends; ledgers have names like it.
 const SEGMENT: &str = ".avro";
 
 impl SpoolDir {
     /// Makes the folder if need be and takes its lock, which the process holds until it ends.
-    pub fn open(path: &Path) -> Result<SpoolDir, SpoolError> {
+    pub fn open(path: &Path, files: Arc<dyn Files>) -> Result<SpoolDir, SpoolError> {
         let io = |error| SpoolError::Io { path: path.to_owned(), error };
         if !path.exists() {
             DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io)?;
@@ -60,7 +65,7 @@ impl SpoolDir {
         }
         let lock = options().write(true).create(true).truncate(false).open(path.join(LOCK)).map_err(io)?;
         match lock.try_lock() {
-            Ok(()) => Ok(SpoolDir { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(SpoolDir { path: path.to_owned(), files, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(SpoolError::Held(path.to_owned())),
             Err(TryLockError::Error(error)) => Err(io(error)),
         }
@@ -93,9 +98,24 @@ impl SpoolDir {
         self.path.join(name.file())
     }
 
+    /// Makes a new segment's file.
+    pub fn create(&self, name: &SegmentName) -> io::Result<Box<dyn SegmentFile>> {
+        self.files.create(&self.file(name))
+    }
+
     /// Makes names in the folder durable.
     pub fn sync(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        self.files.sync_names(&self.path)
+    }
+
+    /// Whether `bytes` can be written and synced here now. They do not stay.
+    pub fn probe(&self, bytes: &[u8]) -> io::Result<()> {
+        let path = self.path.join(PROBE);
+        remove(&path)?;
+        let mut file = self.files.create(&path)?;
+        let written = file.write_at(bytes, 0).and_then(|()| file.sync());
+        remove(&path)?;
+        written
     }
 
     /// Makes an empty ledger, so that one sync of the folder makes both names of a new segment durable.
@@ -160,7 +180,7 @@ impl SpoolDir {
             };
             let landing = if ledger.landed { Landing::Landed } else { Landing::Waiting };
             let published = ledger.published_through.min(sealed);
-            segments.push((name, Segment { durable: sealed, sealed: true, landing, published, damaged: false }));
+            segments.push((name, Segment { durable: sealed, sealed: true, landing, taken: published, published, damaged: false }));
         }
         self.drop_orphans(&segments)?;
         self.sync()?;
@@ -174,7 +194,10 @@ impl SpoolDir {
         if scan.length < length {
             tracing::warn!(segment = name.file(), bytes = length - scan.length, "a torn tail is cut");
         }
-        cut(&self.file(name), scan.length, length)?;
+        // Always synced: after a kill, the last block may stand in memory alone, and from now on it counts.
+        let file = options().write(true).open(self.file(name))?;
+        file.set_len(scan.length)?;
+        file.sync_all()?;
         self.remember(scan.newest)?;
         self.note(name, LedgerRecord::Sealed { length: scan.length, requests: scan.requests, sha256: scan.sha256 }, true)
     }

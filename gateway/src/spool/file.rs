@@ -1,10 +1,19 @@
-//! One segment's file, behind a trait so that tests can let the disk fail.
+//! The disk below the spool, behind traits so that tests can let it fail and forget.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+/// Where segments lie.
+pub trait Files: Send + Sync {
+    /// Makes a file, readable by its owner alone; it must not exist.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn SegmentFile>>;
+    /// Makes the names in a folder durable.
+    fn sync_names(&self, folder: &Path) -> io::Result<()>;
+}
+
+/// One segment's file.
 pub trait SegmentFile: Send {
     fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()>;
     /// Makes all that was written durable.
@@ -12,12 +21,16 @@ pub trait SegmentFile: Send {
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
-/// How a new segment's file is made.
-pub type Create = Box<dyn Fn(&Path) -> io::Result<Box<dyn SegmentFile>> + Send>;
+/// The machine's own disk.
+pub struct Disk;
 
-/// A real file, readable by its owner alone; it must not exist.
-pub fn create(path: &Path) -> io::Result<Box<dyn SegmentFile>> {
-    Ok(Box::new(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?))
+impl Files for Disk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn SegmentFile>> {
+        Ok(Box::new(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?))
+    }
+    fn sync_names(&self, folder: &Path) -> io::Result<()> {
+        File::open(folder)?.sync_all()
+    }
 }
 
 impl SegmentFile for File {

@@ -1,19 +1,21 @@
 //! What writer, publisher, lander and the HTTP side know together of the spool.
 //!
-//! Owns: the shelf behind its lock, blocks handed over in memory, the phase of the run, the spool's health.
-//! Does not own: the work itself. Invariant: handed-over blocks are bounded; what does not fit is read from the disk.
+//! Owns: the shelf behind its lock, blocks handed over in memory, the phase of the run, the spool's health, how far
+//! behind the log and the object store are. Does not own: the work itself.
+//! Invariant: handed-over blocks are bounded; what does not fit is read from the disk.
 
 use super::Kept;
 use super::dir::SpoolDir;
 use super::shelf::{Landing, Segment, SegmentId, Shelf, Stretch};
-use crate::clock;
 use crate::metrics::Metrics;
+use crate::outage::Outage;
+use crate::{clock, ids};
 use forebay_gateway_core::segment::SegmentName;
-use forebay_schemas::limit;
+use forebay_schemas::time::Micros;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,15 +35,23 @@ pub struct Block {
     pub requests: Vec<Arc<Kept>>,
 }
 
-/// What the publisher does next.
-pub enum Publish {
-    /// Consecutive blocks of one segment.
-    Memory(Vec<Block>, SegmentName),
+/// What goes to the log next.
+pub enum Next {
+    Memory(Block, SegmentName),
     Disk(Stretch, SegmentName),
     /// Nothing came within the wait.
     Idle,
-    /// All is published and nothing will come, or the run is stopped.
+    /// All is taken and nothing will come, or the run is stopped.
     End,
+}
+
+/// What is durable here and not on the log.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Backlog {
+    /// On disk.
+    pub bytes: u64,
+    /// Since the oldest of it was received.
+    pub age: Duration,
 }
 
 /// Why the spool takes nothing at the moment.
@@ -55,17 +65,18 @@ pub enum Trouble {
 
 pub struct Shared {
     state: Mutex<State>,
-    /// Blocks may be published.
+    /// Blocks may be taken.
     blocks: Condvar,
     /// A segment or the phase has changed.
     changed: Condvar,
     bytes: AtomicU64,
     bytes_max: u64,
     handover_max: usize,
-    /// Until this wall-clock time (µs) a failed write is held against new requests; see `Trouble`.
-    failed_until: AtomicI64,
-    full_until: AtomicI64,
+    /// The last write failed and none has gone through since: new requests are turned away unread.
+    broken: Mutex<Option<Trouble>>,
     metrics: Metrics,
+    pub log: Outage,
+    pub objects: Outage,
 }
 
 struct State {
@@ -75,13 +86,12 @@ struct State {
     handover_bytes: usize,
     phase: Phase,
     writer_done: bool,
+    /// Everything received before this is on the log, as far as that is known.
+    through: Option<Micros>,
 }
 
-/// How long after a failed write new requests are turned away unread.
-const REST: Duration = Duration::from_secs(1);
-
 impl Shared {
-    /// `handover_max`: bytes of requests that may wait in memory for the publisher.
+    /// `handover_max`: bytes of requests that may wait in memory for the log.
     pub fn new(segments: Vec<(SegmentName, Segment)>, bytes_max: u64, handover_max: usize, metrics: Metrics) -> Shared {
         let mut state = State {
             shelf: Shelf::default(),
@@ -90,6 +100,7 @@ impl Shared {
             handover_bytes: 0,
             phase: Phase::Running,
             writer_done: false,
+            through: None,
         };
         for (name, segment) in segments {
             state.shelf.put(name.first, segment);
@@ -102,9 +113,10 @@ impl Shared {
             bytes: AtomicU64::new(0),
             bytes_max,
             handover_max,
-            failed_until: AtomicI64::new(i64::MIN),
-            full_until: AtomicI64::new(i64::MIN),
+            broken: Mutex::new(None),
             metrics,
+            log: Outage::new("the log does not take events", "the log takes events again"),
+            objects: Outage::new("the object store does not take segments", "the object store takes segments again"),
         };
         shared.settle(shared.state.lock(), &shared.changed);
         shared
@@ -114,7 +126,8 @@ impl Shared {
     pub fn durable(&self, begun: Option<&SegmentName>, block: Block) {
         let mut state = self.state.lock();
         if let Some(name) = begun {
-            let fresh = Segment { durable: block.end, sealed: false, landing: Landing::Waiting, published: block.start, damaged: false };
+            let (durable, published) = (block.end, block.start);
+            let fresh = Segment { durable, sealed: false, landing: Landing::Waiting, taken: published, published, damaged: false };
             state.shelf.put(block.segment, fresh);
             state.names.insert(block.segment, name.clone());
         }
@@ -139,10 +152,17 @@ impl Shared {
         self.settle(state, &self.changed);
     }
 
-    pub fn published(&self, segment: SegmentId, to: u64) {
+    /// The blocks before `to` are on their way to the log.
+    pub fn taken(&self, segment: SegmentId, to: u64) {
+        self.state.lock().shelf.take(segment, to);
+    }
+
+    /// The blocks before `to` are on the log, and everything received before `through`.
+    pub fn published(&self, segment: SegmentId, to: u64, through: Option<Micros>) {
         let mut state = self.state.lock();
         state.shelf.publish(segment, to);
-        self.settle(state, &self.blocks);
+        state.through = state.through.max(through);
+        self.settle(state, &self.changed);
     }
 
     /// Whether a sealed segment is published to its end by `to`.
@@ -160,35 +180,44 @@ impl Shared {
         self.settle(state, &self.changed);
     }
 
-    /// Waits up to `wait` for blocks to publish.
-    pub fn to_publish(&self, wait: Duration) -> Publish {
+    /// Waits up to `wait` for blocks that are not on their way to the log.
+    pub fn to_take(&self, wait: Duration) -> Next {
         let mut state = self.state.lock();
-        if state.phase == Phase::Running && state.shelf.to_publish().is_none() {
+        let none_will_come = |state: &State| state.phase == Phase::Draining && state.writer_done;
+        if state.phase != Phase::Stopped && state.shelf.to_take().is_none() && !none_will_come(&state) {
             self.blocks.wait_for(&mut state, wait);
         }
-        match (state.phase, state.shelf.to_publish()) {
-            (Phase::Stopped, _) => Publish::End,
-            (Phase::Running | Phase::Draining, Some(stretch)) => state.next_blocks(stretch),
-            (Phase::Draining, None) if state.writer_done => Publish::End,
-            (Phase::Draining, None) => {
-                self.blocks.wait_for(&mut state, wait);
-                Publish::Idle
-            }
-            (Phase::Running, None) => Publish::Idle,
+        match (state.phase, state.shelf.to_take()) {
+            (Phase::Stopped, _) => Next::End,
+            (Phase::Running | Phase::Draining, Some(stretch)) => state.next(stretch),
+            (Phase::Running | Phase::Draining, None) if none_will_come(&state) => Next::End,
+            (Phase::Running | Phase::Draining, None) => Next::Idle,
         }
     }
 
     pub fn all_published(&self) -> bool {
-        self.state.lock().shelf.to_publish().is_none()
+        self.state.lock().shelf.all_published()
     }
 
-    /// Waits up to `wait` for a sealed segment; `Err` when none will come.
+    pub fn backlog(&self) -> Backlog {
+        let state = self.state.lock();
+        let unpublished = state.shelf.unpublished();
+        // The first request of a segment may be on the log already: then `through` is nearer.
+        let since = unpublished.oldest.map(|first| ids::time(first).max(state.through.unwrap_or(Micros(i64::MIN))));
+        let age = since.map_or(0, |since| (clock::now().0 - since.0).max(0));
+        Backlog { bytes: unpublished.bytes, age: Duration::from_micros(age.unsigned_abs()) }
+    }
+
+    /// Waits up to `wait` for a sealed segment, which is the caller's from then on; `Err` when none will come.
     pub fn to_land(&self, wait: Duration) -> Result<Option<(SegmentName, Segment)>, ()> {
         let mut state = self.state.lock();
         if state.phase != Phase::Stopped && state.shelf.to_land().is_none() && !(state.phase == Phase::Draining && state.writer_done) {
             self.changed.wait_for(&mut state, wait);
         }
         let next = state.shelf.to_land().and_then(|id| Some((state.names.get(&id)?.clone(), state.shelf.get(id)?)));
+        if let Some((name, _)) = &next {
+            state.shelf.land(name.first, Landing::Underway);
+        }
         let over = state.phase == Phase::Stopped || (state.phase == Phase::Draining && state.writer_done && next.is_none());
         if over { Err(()) } else { Ok(next) }
     }
@@ -244,25 +273,21 @@ impl Shared {
     }
 
     pub fn failed(&self, trouble: Trouble) {
-        let until = clock::now().0 + REST.as_micros() as i64;
-        match trouble {
-            Trouble::Full => self.full_until.store(until, Ordering::Relaxed),
-            Trouble::Failed => self.failed_until.store(until, Ordering::Relaxed),
-        }
+        *self.broken.lock() = Some(trouble);
     }
 
     /// A write went through: whatever failed before is over.
     pub fn recovered(&self) {
-        self.full_until.store(i64::MIN, Ordering::Relaxed);
-        self.failed_until.store(i64::MIN, Ordering::Relaxed);
+        *self.broken.lock() = None;
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.broken.lock().is_some()
     }
 
     pub fn trouble(&self) -> Option<Trouble> {
-        let now = clock::now().0;
-        if self.bytes.load(Ordering::Relaxed) >= self.bytes_max || self.full_until.load(Ordering::Relaxed) > now {
-            return Some(Trouble::Full);
-        }
-        (self.failed_until.load(Ordering::Relaxed) > now).then_some(Trouble::Failed)
+        let full = self.bytes.load(Ordering::Relaxed) >= self.bytes_max;
+        if full { Some(Trouble::Full) } else { *self.broken.lock() }
     }
 
     /// Shows the state outside and wakes whoever waits for this kind of news.
@@ -281,27 +306,20 @@ impl Shared {
 }
 
 impl State {
-    /// From memory where the next blocks are handed over, else from the disk up to where they begin.
-    fn next_blocks(&mut self, stretch: Stretch) -> Publish {
+    /// From memory where the next block is handed over, else from the disk up to where one is.
+    fn next(&mut self, stretch: Stretch) -> Next {
         let place = |block: &Block| (block.segment, block.start);
         while self.handover.front().is_some_and(|block| place(block) < (stretch.segment, stretch.from)) {
             self.pop();
         }
-        let mut blocks: Vec<Block> = Vec::new();
-        let (mut at, mut bytes) = (stretch.from, 0);
-        while self.handover.front().is_some_and(|b| place(b) == (stretch.segment, at)) && bytes < limit::PUBLISH_BYTES {
-            if let Some(block) = self.pop() {
-                at = block.end;
-                bytes += size(&block);
-                blocks.push(block);
-            }
-        }
-        let Some(name) = self.names.get(&stretch.segment).cloned() else { return Publish::Idle };
-        if !blocks.is_empty() {
-            return Publish::Memory(blocks, name);
+        let Some(name) = self.names.get(&stretch.segment).cloned() else { return Next::Idle };
+        if self.handover.front().is_some_and(|block| place(block) == (stretch.segment, stretch.from))
+            && let Some(block) = self.pop()
+        {
+            return Next::Memory(block, name);
         }
         let next = self.handover.front().filter(|block| block.segment == stretch.segment).map(|block| block.start);
-        Publish::Disk(Stretch { to: next.unwrap_or(stretch.to), ..stretch }, name)
+        Next::Disk(Stretch { to: next.unwrap_or(stretch.to), ..stretch }, name)
     }
 
     fn pop(&mut self) -> Option<Block> {

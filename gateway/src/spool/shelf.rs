@@ -12,6 +12,8 @@ pub type SegmentId = RequestId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Landing {
     Waiting,
+    /// In a lander's hands.
+    Underway,
     Landed,
     /// Its object's name is taken by other bytes: kept here until someone looks.
     Conflict,
@@ -23,13 +25,15 @@ pub struct Segment {
     pub durable: u64,
     pub sealed: bool,
     pub landing: Landing,
+    /// Offset of the first block that is not on its way to the log.
+    pub taken: u64,
     /// Offset of the first block that is not known to be on the log.
     pub published: u64,
     /// A block cannot be read back: published to here only, kept until someone looks.
     pub damaged: bool,
 }
 
-/// Blocks `[from, to)` of a segment that are to be published next.
+/// Blocks `[from, to)` of a segment that go to the log next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
     pub segment: SegmentId,
@@ -42,6 +46,14 @@ pub struct Shelf {
     segments: BTreeMap<SegmentId, Segment>,
 }
 
+/// What is durable here and not known to be on the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unpublished {
+    pub bytes: u64,
+    /// The segment that holds the oldest of it.
+    pub oldest: Option<SegmentId>,
+}
+
 /// Segments by state, for the metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
@@ -52,9 +64,10 @@ pub struct Counts {
 }
 
 impl Shelf {
-    /// A segment as it was found or begun; `published` may not lead.
+    /// A segment as it was found or begun; `published` may not lead, and what is behind it is on nobody's way.
     pub fn put(&mut self, id: SegmentId, segment: Segment) {
-        self.segments.insert(id, Segment { published: segment.published.min(segment.durable), ..segment });
+        let published = segment.published.min(segment.durable);
+        self.segments.insert(id, Segment { published, taken: published, ..segment });
     }
     pub fn get(&self, id: SegmentId) -> Option<Segment> {
         self.segments.get(&id).copied()
@@ -68,6 +81,9 @@ impl Shelf {
     pub fn land(&mut self, id: SegmentId, landing: Landing) {
         self.change(id, |s| s.landing = landing);
     }
+    pub fn take(&mut self, id: SegmentId, to: u64) {
+        self.change(id, |s| s.taken = s.taken.max(to).min(s.durable));
+    }
     pub fn publish(&mut self, id: SegmentId, to: u64) {
         self.change(id, |s| s.published = s.published.max(to).min(s.durable));
     }
@@ -75,10 +91,18 @@ impl Shelf {
         self.change(id, |s| s.damaged = true);
     }
 
-    /// The oldest blocks that are not published.
-    pub fn to_publish(&self) -> Option<Stretch> {
-        let (id, s) = self.segments.iter().find(|(_, s)| s.published < s.durable && !s.damaged)?;
-        Some(Stretch { segment: *id, from: s.published, to: s.durable })
+    /// The oldest blocks that are not on their way to the log.
+    pub fn to_take(&self) -> Option<Stretch> {
+        let (id, s) = self.segments.iter().find(|(_, s)| s.taken < s.durable && !s.damaged)?;
+        Some(Stretch { segment: *id, from: s.taken, to: s.durable })
+    }
+    /// Whether the log has all that it can be given.
+    pub fn all_published(&self) -> bool {
+        self.segments.values().all(|s| s.published == s.durable || s.damaged)
+    }
+    pub fn unpublished(&self) -> Unpublished {
+        let behind = || self.segments.iter().filter(|(_, s)| s.published < s.durable);
+        Unpublished { bytes: behind().map(|(_, s)| s.durable - s.published).sum(), oldest: behind().map(|(id, _)| *id).next() }
     }
     pub fn to_land(&self) -> Option<SegmentId> {
         self.segments.iter().find(|(_, s)| s.sealed && s.landing == Landing::Waiting).map(|(id, _)| *id)
@@ -102,7 +126,7 @@ impl Shelf {
             match (s.sealed, s.landing) {
                 (false, _) => counts.open += 1,
                 (true, Landing::Landed) => counts.landed += 1,
-                (true, Landing::Waiting | Landing::Conflict) => counts.sealed += 1,
+                (true, Landing::Waiting | Landing::Underway | Landing::Conflict) => counts.sealed += 1,
             }
             counts.published += i64::from(s.sealed && s.published == s.durable);
         }
@@ -124,7 +148,7 @@ mod tests {
         RequestId(uuid::Uuid::from_u128(n))
     }
     fn segment(durable: u64) -> Segment {
-        Segment { durable, sealed: false, landing: Landing::Waiting, published: 100, damaged: false }
+        Segment { durable, sealed: false, landing: Landing::Waiting, taken: 0, published: 100, damaged: false }
     }
 
     #[test]
@@ -154,11 +178,16 @@ mod tests {
         shelf.put(id(2), segment(300));
         shelf.put(id(1), Segment { published: 9_999, ..segment(200) });
         assert_eq!(shelf.get(id(1)).map(|s| s.published), Some(200));
-        assert_eq!(shelf.to_publish(), Some(Stretch { segment: id(2), from: 100, to: 300 }));
+        assert_eq!(shelf.to_take(), Some(Stretch { segment: id(2), from: 100, to: 300 }));
         shelf.grow(id(1), 250);
-        assert_eq!(shelf.to_publish(), Some(Stretch { segment: id(1), from: 200, to: 250 }));
-        shelf.damage(id(1));
+        assert_eq!(shelf.to_take(), Some(Stretch { segment: id(1), from: 200, to: 250 }));
+        shelf.take(id(1), 250);
+        assert_eq!(shelf.to_take(), Some(Stretch { segment: id(2), from: 100, to: 300 }));
+        assert_eq!((shelf.all_published(), shelf.unpublished()), (false, Unpublished { bytes: 250, oldest: Some(id(1)) }));
         shelf.publish(id(2), 300);
-        assert_eq!(shelf.to_publish(), None);
+        assert!(!shelf.all_published());
+        shelf.damage(id(1));
+        assert!(shelf.all_published(), "what is damaged is waited for no longer, but still told");
+        assert_eq!((shelf.to_take().map(|next| next.segment), shelf.unpublished().bytes), (Some(id(2)), 50));
     }
 }

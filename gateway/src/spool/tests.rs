@@ -1,6 +1,6 @@
 use super::dir::{Newest, SpoolDir};
 use super::intake::{Intake, Taken, Ticket, Waiting};
-use super::shared::{Publish, Shared, Trouble};
+use super::shared::{Next, Shared, Trouble};
 use super::shelf::Landing;
 use super::writer::{Rules, Writer};
 use crate::budget::Budget;
@@ -17,7 +17,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn raw(body: &str) -> RawRequest {
     RawRequest {
@@ -48,23 +48,23 @@ struct Rig {
 
 impl Rig {
     fn open(path: &Path) -> Rig {
-        let dir = Arc::new(SpoolDir::open(path).expect("opens"));
+        let disk = Disk::new();
+        let dir = Arc::new(SpoolDir::open(path, Arc::new(disk.clone())).expect("opens"));
         let found = dir.repair().expect("repairs");
         let metrics = Metrics::new(&prometheus::Registry::new()).expect("metrics");
         let at = found.newest.map_or(Micros(0), |newest| newest.received_at);
         let intake = Arc::new(Intake::new(found.newest.map(|newest| newest.request_id), at, 100));
         let shared = Arc::new(Shared::new(found.segments, u64::MAX, 1 << 20, metrics.clone()));
-        let disk = Disk::new();
         let writer = Writer {
             dir: dir.clone(),
             intake: intake.clone(),
             shared: shared.clone(),
             gateway: "g1".to_owned(),
             rules: Rules { segment_bytes: 1 << 20, segment_age: Duration::from_secs(3_600), codec: Codec::Zstandard },
-            create: disk.create(),
             errors: metrics.spool_errors,
             open: None,
             records: Vec::new(),
+            probe_due: Instant::now(),
         };
         Rig { dir, intake, shared, writer, disk, budget: Budget::new(1 << 20) }
     }
@@ -186,6 +186,54 @@ fn after_a_failed_fsync_a_new_segment_is_begun() {
     }
 }
 
+/// Law A2 where it is made: with either sync gone from the writer, this fails.
+#[test]
+fn a_power_cut_loses_nothing_acknowledged() {
+    let faults = [DiskFault::Works, DiskFault::Works, DiskFault::SyncFails, DiskFault::Full, DiskFault::SyncAndCutFail];
+    let folder = tempfile::tempdir().expect("folder");
+    let mut rig = Rig::open(folder.path());
+    rig.writer.rules.segment_bytes = 2_500;
+    let mut acknowledged = Vec::new();
+    for n in 0..40 {
+        let body = format!("{n} {}", "x".repeat(n * 31 % 500));
+        rig.disk.set(faults[n * 7 % 11 % faults.len()]);
+        if rig.commit(&[&body]) == [true] {
+            acknowledged.push(body);
+        }
+        for ledgers_survive in [false, true] {
+            let left = tempfile::tempdir().expect("folder");
+            rig.disk.cut_power(left.path());
+            for name in segments(left.path()).iter().filter(|_| ledgers_survive) {
+                let _ = fs::copy(folder.path().join(name.ledger_file()), left.path().join(name.ledger_file()));
+            }
+            drop(Rig::open(left.path()));
+            assert_eq!(bodies(left.path()), acknowledged, "after request {n}");
+        }
+    }
+    assert!(acknowledged.len() > 10 && segments(folder.path()).len() > 4, "{} in {:?}", acknowledged.len(), segments(folder.path()));
+}
+
+#[test]
+fn a_disk_that_failed_is_asked_before_it_is_called_well() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut rig = Rig::open(folder.path());
+    for (fault, trouble) in [(DiskFault::Full, Trouble::Full), (DiskFault::SyncFails, Trouble::Failed)] {
+        rig.disk.set(fault);
+        assert_eq!(rig.commit(&["x"]), [false]);
+        for _ in 0..3 {
+            rig.writer.probe_due = Instant::now();
+            rig.writer.probe_when_due();
+            assert_eq!(rig.shared.trouble(), Some(trouble));
+        }
+        rig.disk.set(DiskFault::Works);
+        assert_eq!(rig.shared.trouble(), Some(trouble), "nobody has asked it yet");
+        rig.writer.probe_due = Instant::now();
+        rig.writer.probe_when_due();
+        assert_eq!(rig.shared.trouble(), None);
+    }
+    assert!(fs::read_dir(folder.path()).expect("lists").all(|e| !e.expect("an entry").file_name().to_string_lossy().ends_with("tmp")));
+}
+
 #[test]
 fn a_segment_ends_by_size_and_hour() {
     let folder = tempfile::tempdir().expect("folder");
@@ -242,9 +290,9 @@ fn the_ledger_is_believed_and_a_finished_segment_goes() {
     let length = fs::metadata(folder.path().join(name.file())).expect("there").len();
 
     let rig = Rig::open(folder.path());
-    let first = match rig.shared.to_publish(Duration::ZERO) {
-        Publish::Disk(stretch, _) => stretch.from,
-        Publish::Memory(..) | Publish::Idle | Publish::End => panic!("nothing is in memory after a restart"),
+    let first = match rig.shared.to_take(Duration::ZERO) {
+        Next::Disk(stretch, _) => stretch.from,
+        Next::Memory(..) | Next::Idle | Next::End => panic!("nothing is in memory after a restart"),
     };
     assert_eq!(first, 0, "without a mark everything is published again");
     rig.dir.note(&name, LedgerRecord::Published { through: length }, true).expect("notes");
@@ -252,7 +300,7 @@ fn the_ledger_is_believed_and_a_finished_segment_goes() {
     drop(rig);
 
     let rig = Rig::open(folder.path());
-    assert!(matches!(rig.shared.to_publish(Duration::ZERO), Publish::Idle));
+    assert!(matches!(rig.shared.to_take(Duration::ZERO), Next::Idle));
     rig.shared.landed(name.first, Landing::Landed);
     rig.shared.reap(&rig.dir);
     assert_eq!((rig.shared.left(), segments(folder.path())), ((0, 0), vec![]));
@@ -262,11 +310,11 @@ fn the_ledger_is_believed_and_a_finished_segment_goes() {
 #[test]
 fn one_process_a_spool_and_one_name() {
     let folder = tempfile::tempdir().expect("folder");
-    let first = SpoolDir::open(folder.path()).expect("opens");
-    assert!(SpoolDir::open(folder.path()).is_err());
+    let first = SpoolDir::open(folder.path(), Arc::new(Disk::new())).expect("opens");
+    assert!(SpoolDir::open(folder.path(), Arc::new(Disk::new())).is_err());
     let name = first.gateway(None).expect("named");
     drop(first);
-    let again = SpoolDir::open(folder.path()).expect("opens");
+    let again = SpoolDir::open(folder.path(), Arc::new(Disk::new())).expect("opens");
     assert_eq!(again.gateway(None).expect("named"), name);
     assert_eq!(again.gateway(Some("edge-1")).expect("named"), "edge-1");
     let newest = Newest { request_id: RequestId(uuid::Uuid::from_u128(7)), received_at: Micros(5) };
@@ -284,18 +332,13 @@ fn what_memory_has_no_room_for_is_read_from_the_disk() {
     rig.commit(&["c"]);
     let mut order = Vec::new();
     loop {
-        let (segment, to) = match rig.shared.to_publish(Duration::ZERO) {
-            Publish::Memory(blocks, _) => {
-                order.push(format!("memory {}", blocks.len()));
-                (blocks[0].segment, blocks[blocks.len() - 1].end)
-            }
-            Publish::Disk(stretch, _) => {
-                order.push("disk".to_owned());
-                (stretch.segment, stretch.to)
-            }
-            Publish::Idle | Publish::End => break,
+        let (place, segment, to) = match rig.shared.to_take(Duration::ZERO) {
+            Next::Memory(block, _) => ("memory", block.segment, block.end),
+            Next::Disk(stretch, _) => ("disk", stretch.segment, stretch.to),
+            Next::Idle | Next::End => break,
         };
-        rig.shared.published(segment, to);
+        order.push(place);
+        rig.shared.taken(segment, to);
     }
-    assert_eq!(order, ["memory 1", "disk", "memory 1"]);
+    assert_eq!(order, ["memory", "disk", "memory"]);
 }

@@ -5,7 +5,7 @@
 //! border; after a failed fsync nothing of that block is trusted and the segment takes no more.
 
 use super::dir::{Newest, SpoolDir};
-use super::file::{Create, SegmentFile};
+use super::file::SegmentFile;
 use super::intake::{Intake, NotKept, Taken, Waiting};
 use super::shared::{Block, Phase, Shared, Trouble};
 use crate::{chance, clock};
@@ -32,10 +32,11 @@ pub struct Writer {
     pub shared: Arc<Shared>,
     pub gateway: String,
     pub rules: Rules,
-    pub create: Create,
     pub errors: prometheus::IntCounterVec,
     pub open: Option<Open>,
     pub records: Vec<u8>,
+    /// When a disk that failed is asked again.
+    pub probe_due: Instant,
 }
 
 /// The segment that grows.
@@ -60,6 +61,8 @@ enum Fault {
 
 /// How often the age of an open segment is looked at.
 const LOOK: Duration = Duration::from_millis(500);
+/// Between two looks at whether a disk that failed takes writes again.
+const PROBE: Duration = Duration::from_secs(1);
 
 impl Writer {
     /// Runs until the intake is closed and empty, or the run is stopped.
@@ -71,7 +74,10 @@ impl Writer {
             }
             match taken {
                 Taken::Batch(batch) => self.commit(batch),
-                Taken::Nothing => self.seal_when_due(clock::now()),
+                Taken::Nothing => {
+                    self.seal_when_due(clock::now());
+                    self.probe_when_due();
+                }
                 Taken::Closed => {
                     self.seal();
                     break;
@@ -150,7 +156,7 @@ impl Writer {
         let mut sync = [0; 16];
         chance::fill(&mut sync);
         Ok(Open {
-            file: (self.create)(&self.dir.file(&name))?,
+            file: self.dir.create(&name)?,
             name,
             sync,
             good: 0,
@@ -169,7 +175,8 @@ impl Writer {
         };
         self.errors.with_label_values(&[operation]).inc();
         tracing::error!(operation, %error, "the spool cannot be written; requests get 503 until it can");
-        self.shared.failed(if is_full(error) { Trouble::Full } else { Trouble::Failed });
+        self.shared.failed(trouble(error));
+        self.probe_due = Instant::now() + PROBE;
         let Some(mut open) = self.open.take() else { return };
         if open.good == 0 {
             drop(open.file);
@@ -189,6 +196,25 @@ impl Writer {
         self.open = Some(open);
         if !goes_on {
             self.seal();
+        }
+    }
+
+    /// After a failure no request comes to show that the disk works again, so the writer asks it, with a whole block:
+    /// who hears "ready" may send at once.
+    pub fn probe_when_due(&mut self) {
+        if !self.shared.is_broken() || Instant::now() < self.probe_due {
+            return;
+        }
+        self.probe_due = Instant::now() + PROBE;
+        // Random: a file system that compresses must not find room for zeros alone.
+        let mut block = vec![0; limit::SPOOL_BLOCK_BYTES];
+        chance::fill(&mut block);
+        match self.dir.probe(&block) {
+            Ok(()) => {
+                tracing::info!("the spool can be written again");
+                self.shared.recovered();
+            }
+            Err(error) => self.shared.failed(trouble(&error)),
         }
     }
 
@@ -213,6 +239,9 @@ impl Writer {
     }
 }
 
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+fn trouble(error: &io::Error) -> Trouble {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Trouble::Full,
+        _ => Trouble::Failed,
+    }
 }
