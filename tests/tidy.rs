@@ -147,3 +147,24 @@ fn no_leftovers() {
         }
     }
 }
+
+/// `docs/laws.md` has one row for each hole, and the tests that it names are there.
+#[test]
+fn every_hole_has_its_row_and_its_tests() {
+    let page = std::fs::read_to_string(repository().join("docs/laws.md")).expect("a page");
+    let rows: Vec<Vec<&str>> = page.lines().filter(|line| line.starts_with("| H")).map(|line| line.split(" | ").collect()).collect();
+    let mut holes: Vec<u32> =
+        rows.iter().map(|row| row[0].trim_start_matches("| H").split(' ').next().expect("a number").parse().expect("a number")).collect();
+    holes.sort_unstable();
+    assert_eq!(holes, (1..=45).collect::<Vec<_>>(), "each hole once");
+    let sources = sources();
+    for row in rows {
+        let [hole, _, shown] = row[..] else { panic!("a row has three cells: {row:?}") };
+        let named: Vec<&str> = shown.split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty() || shown.starts_with("by "), "{hole}: neither a test nor a reason");
+        for test in named {
+            let opens = format!("fn {test}(");
+            assert!(sources.iter().any(|(_, text)| text.contains(&opens)), "{hole}: no test {test}");
+        }
+    }
+}

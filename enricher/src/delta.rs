@@ -149,6 +149,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_schemas::limit;
 
     const FORMAT: Format = Format::of_a_version(1);
 
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_comes_back_whole_however_it_was_cut() {
+    fn h43_a_commit_comes_back_whole_however_it_was_cut() {
         for (count, part_bytes) in [(0, 100), (1, 100), (20, 100), (20, 1), (20, 1 << 20)] {
             let mut chain = Chain::after(1, 4, FORMAT);
             let mut whole = Vec::new();
@@ -178,8 +179,23 @@ mod tests {
         }
     }
 
+    /// An operation larger than a part stands alone, and no part is larger than the log's bound.
     #[test]
-    fn holes_stop_the_chain() {
+    fn h43_parts_are_within_the_logs_bound() {
+        let op = |n: u8, bytes: usize| Op { key: vec![n; 200], value: Some(vec![0; bytes]) };
+        let sizes = [10, limit::DELTA_BYTES - 500, 10, limit::DELTA_BYTES + (3 << 20), 10, limit::DELTA_BYTES, 1];
+        let all: Vec<Op> = (0..).zip(sizes).map(|(n, bytes)| op(n, bytes)).collect();
+        let (messages, same) = messages(&head(1, 0), FORMAT, all.clone(), limit::DELTA_BYTES);
+        assert_eq!(same, all);
+        assert!(messages.iter().all(|message| message.len() + 1_000 < limit::MESSAGE_BYTES));
+        let mut chain = Chain::after(1, 0, FORMAT);
+        let whole: Vec<Commit> =
+            messages.iter().filter_map(|message| chain.next(delta::decode(message).expect("decodes")).expect("a chain")).collect();
+        assert_eq!(whole, [Commit { seq: 1, to_offset: 2, ops: all }]);
+    }
+
+    #[test]
+    fn h26_holes_stop_the_chain() {
         let three = deltas(5, 4, 20, 200);
         assert!(three.len() >= 3);
         let run = |start: i64, deltas: Vec<Delta>| {

@@ -170,7 +170,7 @@ mod tests {
     const RULES: Rules = Rules { watermark_delay_micros: 10, gateway_retire_after_micros: 2 * MINUTE };
 
     #[test]
-    fn the_clock_follows_the_log_but_not_away_from_the_gateways() {
+    fn h41_the_clock_follows_the_log_but_not_away_from_the_gateways() {
         let mut progress = Progress::default();
         for (timestamp, told, clock, held) in [
             (100, Some(90), 100, 0),
@@ -178,14 +178,32 @@ mod tests {
             (86_400_000_000, Some(100), 100 + 5 * MINUTE, 1),
             (86_400_000_000, None, 100 + 5 * MINUTE, 2),
             (7 * MINUTE, Some(7 * MINUTE - 1), 7 * MINUTE, 2),
+            // Kafka's append time is in whole milliseconds: a record may be appended "before" it was received.
+            (8 * MINUTE, Some(8 * MINUTE + 999), 8 * MINUTE, 2),
+            (7 * MINUTE, Some(8 * MINUTE + 999), 8 * MINUTE, 2),
         ] {
             progress.advance(Micros(timestamp), told.map(Micros));
             assert_eq!((progress.clock.0, progress.held), (clock, held), "at {timestamp}");
         }
     }
 
+    /// An outage's backlog is appended long after it was received: the watermark follows what the gateway has published.
     #[test]
-    fn the_watermark_waits_for_the_slowest_living_gateway() {
+    fn h42_a_backlog_is_not_late() {
+        let mut progress = Progress::default();
+        let ready_at = 60 * MINUTE;
+        for received in 0..60 {
+            // Drained at ten minutes a second; the ticks say how far it came.
+            let (received_at, appended_at) = (received * MINUTE, ready_at + received * MINUTE / 600);
+            progress.advance(Micros(appended_at), Some(Micros(received_at)));
+            assert!(progress.watermark.is_none_or(|watermark| watermark.0 < received_at), "minute {received} is not late");
+            progress.tick("g", Micros(received_at), RULES);
+            assert_eq!(progress.watermark, Some(Micros(received_at - 10)));
+        }
+    }
+
+    #[test]
+    fn h4_the_watermark_waits_for_the_slowest_living_gateway() {
         let mut progress = Progress::default();
         assert_eq!(progress.watermark, None);
         for (now, gateway, through, watermark, retired) in [

@@ -92,6 +92,10 @@ impl FakeLog {
         let mut inner = self.0.inner.lock();
         inner.now = inner.now.saturating_add_micros(time.as_micros() as i64);
     }
+    /// The log's clock is set, forwards or back.
+    pub fn set_now(&self, now: Micros) {
+        self.0.inner.lock().now = now;
+    }
     pub fn fault(&self, fault: Fault) {
         self.0.inner.lock().faults.push_back(fault);
     }

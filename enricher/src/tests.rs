@@ -11,6 +11,7 @@ mod lanes;
 mod outage;
 mod recovery;
 mod threads;
+mod time;
 mod ttl;
 
 use crate::commit::Committer;
