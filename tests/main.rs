@@ -11,3 +11,4 @@ mod kill;
 mod model;
 mod recordings;
 mod tidy;
+mod up;

@@ -9,12 +9,14 @@ mod failure;
 mod folder;
 mod port;
 mod process;
+mod record;
 mod http;
 pub mod java;
 mod kafka;
 mod s3;
 mod registry;
 mod toxiproxy;
+pub mod up;
 
 pub use failure::Failure;
 pub use kafka::{Kafka, KafkaSpec, Secured};

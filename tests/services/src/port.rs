@@ -39,7 +39,9 @@ impl Port {
     pub fn fixed(number: u16, user: &str) -> Result<Port> {
         match TcpListener::bind(("127.0.0.1", number)) {
             Ok(_) => Ok(Port { number, _claim: None }),
-            Err(e) => Err(Failure(format!("port {number}, which {user} needs, cannot be had: {e}. End what listens there"))),
+            Err(e) => Err(Failure(format!(
+                "port {number}, which {user} needs, cannot be had: {e}. End what listens there, or set FOREBAY_UP_PORTS"
+            ))),
         }
     }
 

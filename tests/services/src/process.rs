@@ -3,7 +3,7 @@
 //! Owns: its start, the wait until it is ready, signals, its end. Does not own: what it is.
 //! Invariant: unless it is detached, it ends when its value is dropped, and by the kernel's hand when this process ends.
 
-use crate::{Failure, Result};
+use crate::{Failure, Result, record};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
@@ -40,26 +40,30 @@ impl Process {
         command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let child = spawn(command).map_err(|e| Failure(format!("{name}: {wrapper}: {e}")))?;
+        if detached {
+            record::write(log, name, child.id())?;
+        }
         Ok(Process { name: name.to_owned(), child, log: log.to_owned(), log_start, detached })
     }
 
     /// Polls until `ready`. An error shows the log's tail; the process has ended then.
     pub fn wait_ready(&mut self, mut ready: impl FnMut(&Process) -> bool) -> Result<()> {
-        let started = Instant::now();
-        loop {
+        let mut ended = None;
+        let passed = poll(START_MAX, || {
             if ready(self) {
-                return Ok(());
+                return true;
             }
-            if let Some(status) = self.child.try_wait()? {
-                return Err(self.failure(&format!("ended with {status}")));
-            }
-            if started.elapsed() > START_MAX {
-                let failure = self.failure(&format!("is not ready after {} s", START_MAX.as_secs()));
-                self.kill();
-                return Err(failure);
-            }
-            std::thread::sleep(POLL);
-        }
+            ended = self.child.try_wait().ok().flatten();
+            ended.is_some()
+        });
+        let what = match ended {
+            Some(status) => format!("ended with {status}"),
+            None if passed => return Ok(()),
+            None => format!("is not ready after {} s", START_MAX.as_secs()),
+        };
+        let failure = self.failure(&what);
+        self.kill();
+        Err(failure)
     }
 
     fn failure(&self, what: &str) -> Failure {
@@ -122,6 +126,20 @@ impl Slot {
 
     pub fn wait_ready(&self, ready: impl FnMut(&Process) -> bool) -> Result<()> {
         self.0.lock().wait_ready(ready)
+    }
+}
+
+/// Whether it became true within `patience`.
+pub fn poll(patience: Duration, mut ready: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    loop {
+        if ready() {
+            return true;
+        }
+        if started.elapsed() > patience {
+            return false;
+        }
+        std::thread::sleep(POLL);
     }
 }
 
