@@ -11,8 +11,9 @@ mod subjects;
 pub use judge::{Finding, Verdict};
 
 use super::client::Context;
-use super::{KafkaOptions, ask, error};
+use super::{KafkaOptions, error};
 use crate::log::LogError;
+use forebay_schemas::limit;
 use forebay_schemas::topic::Topic;
 use judge::{Found, Plan, judge, missing};
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ConfigSource, NewTopic, ResourceSpecifier, TopicReplication};
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+const ANSWER: Duration = Duration::from_millis(limit::LOG_ANSWER_MS);
 /// What `apply` needs.
 const RIGHTS: &str = "let this user create topics, describe and alter their settings, or have an operator do this";
 /// Between two looks at what was changed.
@@ -96,7 +98,7 @@ impl Brokers {
     /// Asked by a consumer: a producer that asks for a topic may have it made by the broker.
     fn find(&self, plan: &Plan) -> Result<Option<Found>, LogError> {
         let what = format!("topic {}", plan.name);
-        let metadata = self.asker.fetch_metadata(Some(&plan.name), ask::ANSWER).map_err(|e| {
+        let metadata = self.asker.fetch_metadata(Some(&plan.name), ANSWER).map_err(|e| {
             // What was heard meanwhile is told by polling alone; there is no record to come.
             let _ = self.asker.poll(HEAR);
             error::of(&what, &e, self.asker.context())
@@ -164,7 +166,7 @@ impl Brokers {
             let mut left = self.look(plans)?;
             left.retain(|finding| finding.changeable && finding.verdict != Verdict::Good);
             let Some(Finding { name, setting, .. }) = left.first() else { return Ok(()) };
-            if started.elapsed() > ask::ANSWER {
+            if started.elapsed() > ANSWER {
                 let what = format!("topic {name}: {setting} was not taken by the brokers; {RIGHTS}");
                 return Err(LogError::Refused(what));
             }
@@ -174,7 +176,7 @@ impl Brokers {
 }
 
 fn patience() -> AdminOptions {
-    AdminOptions::new().request_timeout(Some(ask::ANSWER)).operation_timeout(Some(ask::ANSWER))
+    AdminOptions::new().request_timeout(Some(ANSWER)).operation_timeout(Some(ANSWER))
 }
 
 fn wait<T>(answer: impl Future<Output = Result<T, KafkaError>>) -> Result<T, LogError> {
