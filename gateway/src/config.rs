@@ -286,6 +286,9 @@ fn gateway(config: &Config) -> Result<(), ConfigError> {
     if limits.memory.0 < memory {
         return error("limits.memory", "must hold one body: at least wire_bytes and inflated_bytes together");
     }
+    if config.spool.segment_bytes.0 > limit::SEGMENT_BYTES {
+        return error("spool.segment_bytes", "at most 1GiB: a segment goes to the object store in one piece");
+    }
     if config.spool.max_bytes.0 < config.spool.segment_bytes.0 {
         return error("spool.max_bytes", "must hold at least one segment (spool.segment_bytes)");
     }

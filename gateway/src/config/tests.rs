@@ -91,6 +91,7 @@ fn what_contradicts_itself_is_refused_with_its_key() {
         (with(&|c| c.limits.in_flight = 0), vec![], Some("gateway.limits.in_flight")),
         (with(&|c| c.limits.memory = Size(1)), vec![], Some("gateway.limits.memory")),
         (with(&|c| c.spool.max_bytes = Size(1)), vec![], Some("gateway.spool.max_bytes")),
+        (with(&|c| c.spool.segment_bytes = Size(limit::SEGMENT_BYTES + 1)), vec![], Some("gateway.spool.segment_bytes")),
     ];
     for (config, sources, expected) in cases {
         assert_eq!(validate(&config, &sources).err().map(|e| e.key).as_deref(), expected);

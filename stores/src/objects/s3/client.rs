@@ -1,6 +1,6 @@
 //! A client of the SDK: credentials, region, address style. The SDK's own retries are off: `retry` has the patience.
 
-use super::failure::Failure;
+use super::failure::{Failure, chain};
 use super::{Keys, S3Options};
 use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::Credentials;
@@ -8,7 +8,6 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::Builder;
-use aws_sdk_s3::error::DisplayErrorContext;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use forebay_schemas::limit;
@@ -59,8 +58,8 @@ async fn probe(provider: Option<SharedCredentialsProvider>) -> Result<(), Failur
         Ok(_) => Ok(()),
         Err(CredentialsError::CredentialsNotLoaded(_)) => Err(Failure::Refused(none())),
         Err(error @ CredentialsError::InvalidConfiguration(_)) => {
-            Err(Failure::Refused(format!("the AWS configuration is wrong: {}", DisplayErrorContext(&error))))
+            Err(Failure::Refused(format!("the AWS configuration is wrong: {}", chain(&error))))
         }
-        Err(error) => Err(Failure::Again(format!("credentials: {}", DisplayErrorContext(&error)))),
+        Err(error) => Err(Failure::Again(format!("credentials: {}", chain(&error)))),
     }
 }

@@ -1,7 +1,7 @@
 //! What an answer that is not the one hoped for means: whether it was done, and whether asking again can help.
 
 use aws_sdk_s3::config::http::HttpResponse;
-use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::RequestId;
 use aws_sdk_s3::primitives::ByteStreamError;
 use std::error::Error;
@@ -27,7 +27,7 @@ impl Failure {
         E: ProvideErrorMetadata + RequestId + Error + Send + Sync + 'static,
     {
         let SdkError::ServiceError(answer) = error else {
-            return Failure::Unknown(format!("{operation}: {}", DisplayErrorContext(error)));
+            return Failure::Unknown(format!("{operation}: {}", chain(error)));
         };
         let (raw, error) = (answer.raw(), answer.err());
         let (status, code) = (raw.status().as_u16(), error.code().unwrap_or(""));
@@ -52,8 +52,19 @@ impl Failure {
 
     /// An answer whose body did not come whole.
     pub fn torn(error: ByteStreamError) -> Failure {
-        Failure::Unknown(format!("GetObject: {}", DisplayErrorContext(&error)))
+        Failure::Unknown(format!("GetObject: {}", chain(&error)))
     }
+}
+
+/// An error and what caused it.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 fn advice(status: u16, code: &str, region: Option<&str>) -> String {
