@@ -20,6 +20,7 @@ use anyhow::Context;
 use forebay_enricher::Enricher;
 use forebay_enricher_core::Pipeline;
 use forebay_gateway::Gateway;
+use forebay_schemas::limit;
 use forebay_schemas::topic::Topic;
 use forebay_sinks::TableSink;
 use forebay_stores::log::{Log, TopicPartition};
@@ -36,7 +37,7 @@ pub use rejects::RejectPrinter;
 pub use remaining::Remaining;
 
 /// How long each part may take to finish what it has.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN: Duration = Duration::from_millis(limit::DRAIN_MS);
 
 /// Everything that is checked before anything is opened.
 pub struct Plan {
@@ -181,10 +182,12 @@ impl Node {
             left.push(format!("at least {waiting} events in the log in {}", self.config.log_dir().display()));
         }
         let enricher = self.parts.enricher.lock().take();
-        if let Some(enricher) = enricher
-            && let Ok(Err(why)) = tokio::task::spawn_blocking(move || enricher.stop()).await
-        {
-            left.push(format!("the enricher's last commit ({why})"));
+        if let Some(enricher) = enricher {
+            match tokio::time::timeout(DRAIN, tokio::task::spawn_blocking(move || enricher.stop())).await {
+                Ok(Ok(Ok(()))) => {}
+                Ok(Ok(Err(why))) => left.push(format!("the enricher's last commit ({why})")),
+                Ok(Err(_)) | Err(_) => left.push("the enricher's last commit (it takes too long)".to_owned()),
+            }
         }
         let table = self.parts.table.lock().take();
         if let Some(table) = table {
@@ -218,10 +221,13 @@ impl Node {
 
 /// What `/api` answers from.
 fn asked(config: &Config, stores: &Stores, pipeline: Option<Arc<Pipeline>>, parts: &Arc<Parts>) -> read::Parts {
-    let (of_parts, log) = (parts.clone(), stores.log.clone());
+    let (of_parts, log, of_config) = (parts.clone(), stores.log.clone(), config.clone());
     let unclassified = move || {
         let here = of_parts.enricher.lock().as_ref().map(Enricher::unclassified);
-        here.map_or_else(|| read::unclassified_in_deltas(&*log), |fields| Ok(fields.into_iter().map(system::unclassified_field).collect()))
+        here.map_or_else(
+            || system::unclassified_in_deltas(&*log, &of_config),
+            |fields| Ok(fields.into_iter().map(system::unclassified_field).collect()),
+        )
     };
     let of_config = config.clone();
     let pipeline = move || pipeline.clone().map_or_else(|| system::pipeline(&of_config).map_err(Failure::into_error), Ok);

@@ -13,6 +13,7 @@ mod bad;
 mod explain;
 mod unclassified;
 
+pub use explain::LOOKED_FROM;
 pub use query::{ExplainQuery, From, LogQuery, Query};
 pub use render::{clear as rendered_clear, harvested as rendered_harvested};
 pub use unclassified::{UnclassifiedField, in_deltas as unclassified_in_deltas};
@@ -24,6 +25,7 @@ use forebay_stores::objects::Objects;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the asker may see.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -49,6 +51,8 @@ pub struct Parts {
     pub settings: Vec<crate::config::Setting>,
     /// Whether more may be appended while we read.
     pub live: bool,
+    /// How far back `explain` looks unless it is told: a topic that production fills is not read whole for one event.
+    pub look_back: Option<Duration>,
 }
 
 /// Where an answer goes.

@@ -12,7 +12,9 @@ use crate::stores::{self, Stores};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use forebay_enricher_core::Pipeline;
+use forebay_schemas::limit;
 use forebay_stores::config::LogKind;
+use forebay_stores::log::Log;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,8 +85,8 @@ fn of_folder(data: &Path) -> Inputs {
 /// The stores themselves, beside whoever runs on them.
 fn direct(config: Config) -> Result<System, Failure> {
     let stores = stores::open_to_read(&config)?;
-    let log = stores.log.clone();
-    let unclassified = move || read::unclassified_in_deltas(&*log);
+    let (log, of_config) = (stores.log.clone(), config.clone());
+    let unclassified = move || unclassified_in_deltas(&*log, &of_config);
     let of_config = config.clone();
     let pipeline = move || pipeline(&of_config).map_err(Failure::into_error);
     let live = stores.embedded.is_none();
@@ -123,7 +125,13 @@ pub fn parts(
         unclassified,
         settings: config.settings(),
         live,
+        look_back: stores.embedded.is_none().then_some(Duration::from_millis(limit::EXPLAIN_LOOK_BACK_MS)),
     }
+}
+
+/// What the deltas of two refreshes say: a count is put again after a quarter of their retention.
+pub fn unclassified_in_deltas(log: &dyn Log, config: &Config) -> anyhow::Result<Vec<UnclassifiedField>> {
+    read::unclassified_in_deltas(log, config.enricher.delta_retention() / 2)
 }
 
 pub fn unclassified_field(field: forebay_enricher::UnclassifiedCount) -> UnclassifiedField {

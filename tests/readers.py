@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Reads a Forebay data folder with other people's tools, one JSON object a line.
+"""Reads what a Forebay system keeps with other people's tools, one JSON object a line.
 
   readers.py DATA --with duckdb             the table's rows: event_id, event_type, partition, offset
   readers.py DATA --with pyiceberg --all    all columns (times RFC 3339, `properties` as the text it is)
   readers.py DATA --with duckdb --count     the number of rows and of different event ids
   readers.py DATA --raw                     landed requests: request_id, source, received_at, method, target, body (base64), events
 
-DATA is the folder of `forebay dev`; its process may run. Needs tests/requirements.txt.
+DATA is the folder of `forebay dev`; its process may run. Of a system on S3: `--config FILE` instead, whose bucket the server
+keeps as files in `--files DIR`. Needs tests/requirements.txt.
 """
 
 import argparse
@@ -15,7 +16,9 @@ import datetime
 import importlib.util
 import json
 import pathlib
+import sqlite3
 import sys
+import tomllib
 
 TABLE = "forebay.trusted_events"
 SHORT = ["event_id", "event_type", "provenance"]
@@ -23,37 +26,89 @@ SHORT = ["event_id", "event_type", "provenance"]
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=pathlib.Path)
+    parser.add_argument("data", type=pathlib.Path, nargs="?")
+    parser.add_argument("--config", type=pathlib.Path)
+    parser.add_argument("--files", type=pathlib.Path)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--with", dest="reader", choices=["duckdb", "pyiceberg"])
     what.add_argument("--raw", action="store_true")
     parser.add_argument("--all", action="store_true", help="all columns")
     parser.add_argument("--count", action="store_true", help="only count")
     args = parser.parse_args()
-    data = args.data.resolve()
+    if bool(args.data) == bool(args.config):
+        parser.error("one of DATA and --config")
+    system = Bucket(args.config, args.files) if args.config else Folder(args.data.resolve())
     if args.raw:
-        lines = raw(data)
+        lines = raw(system.objects)
     elif args.count:
-        lines = count(batches(args.reader, data, ["event_id"]))
+        lines = count(batches(args.reader, system, ["event_id"]))
     else:
-        lines = rows(batches(args.reader, data, None if args.all else SHORT), args.all)
+        lines = rows(batches(args.reader, system, None if args.all else SHORT), args.all)
     for line in lines:
         sys.stdout.write(json.dumps(line, default=plain, ensure_ascii=False) + "\n")
 
 
-def batches(reader, data, columns):
-    return {"duckdb": by_duckdb, "pyiceberg": by_pyiceberg}[reader](data, columns)
+class Folder:
+    """What `dev` keeps."""
+
+    extensions = ["avro", "iceberg"]
+    secret = None
+    properties = {}
+
+    def __init__(self, data):
+        self.objects = data / "objects"
+        self.warehouse = str(data / "warehouse")
+        self.catalogue = data / "catalog.sqlite"
+
+    def scanned(self):
+        """As a user does: the folder alone, by way of its version-hint.text."""
+        return f"{self.warehouse}/forebay/trusted_events"
 
 
-def by_duckdb(data, columns):
+class Bucket:
+    """What the roles keep: the table by S3's protocol, landed requests as the server's files."""
+
+    extensions = ["httpfs", "avro", "iceberg"]
+
+    def __init__(self, config, files):
+        config = tomllib.loads(config.read_text())
+        objects, table = config["objects"], config["sink"]["table"]
+        key, secret = objects["access_key_id"], pathlib.Path(objects["secret_access_key_file"]).read_text().strip()
+        scheme, address = objects["endpoint"].split("://")
+        self.objects = files / objects["bucket"] / objects.get("prefix", "")
+        self.warehouse = table["warehouse"]
+        self.catalogue = table["catalogue"]
+        self.secret = (
+            f"CREATE SECRET (TYPE s3, KEY_ID '{key}', SECRET '{secret}', REGION 'us-east-1', ENDPOINT '{address}', "
+            f"URL_STYLE 'path', USE_SSL {scheme == 'https'})"
+        )
+        self.properties = {
+            "s3.endpoint": objects["endpoint"],
+            "s3.access-key-id": key,
+            "s3.secret-access-key": secret,
+            "s3.region": "us-east-1",
+        }
+
+    def scanned(self):
+        """In a bucket the catalogue alone says which metadata file is current."""
+        with sqlite3.connect(f"file:{self.catalogue}?mode=ro", uri=True) as catalogue:
+            return catalogue.execute("SELECT metadata_location FROM iceberg_tables").fetchone()[0]
+
+
+def batches(reader, system, columns):
+    return {"duckdb": by_duckdb, "pyiceberg": by_pyiceberg}[reader](system, columns)
+
+
+def by_duckdb(system, columns):
     import duckdb
 
     con = duckdb.connect()
-    for name in ["avro", "iceberg"]:
+    for name in system.extensions:
         con.execute(f"LOAD '{extension(name)}'")
-    folder = str(data / "warehouse/forebay/trusted_events").replace("'", "''")
-    # As a user does: the folder alone, by way of its version-hint.text.
-    result = con.execute(f"SELECT {', '.join(columns or ['*'])} FROM iceberg_scan('{folder}')")
+    if system.secret:
+        con.execute(system.secret)
+    scanned = system.scanned().replace("'", "''")
+    result = con.execute(f"SELECT {', '.join(columns or ['*'])} FROM iceberg_scan('{scanned}')")
     return result.to_arrow_reader() if hasattr(result, "to_arrow_reader") else result.fetch_record_batch()
 
 
@@ -63,10 +118,10 @@ def extension(name):
     return next(pathlib.Path(package).glob(f"extensions/*/{name}.duckdb_extension"))
 
 
-def by_pyiceberg(data, columns):
+def by_pyiceberg(system, columns):
     from pyiceberg.catalog.sql import SqlCatalog
 
-    catalog = SqlCatalog("forebay", uri=f"sqlite:///{data}/catalog.sqlite", warehouse=str(data / "warehouse"))
+    catalog = SqlCatalog("forebay", uri=f"sqlite:///{system.catalogue}", warehouse=system.warehouse, **system.properties)
     return catalog.load_table(TABLE).scan(selected_fields=tuple(columns or ["*"])).to_arrow_batch_reader()
 
 
@@ -87,14 +142,14 @@ def count(reader):
     yield {"rows": total, "event_ids": len(ids)}
 
 
-def raw(data):
+def raw(objects):
     import fastavro
 
-    for path in sorted((data / "objects").rglob("*.avro")):
+    for path in sorted((objects / "raw").rglob("*.avro")):
         with open(path, "rb") as file:
             for record in fastavro.reader(file):
                 fields = ["request_id", "source", "dialect", "received_at", "method", "target", "body", "events"]
-                yield {field: record[field] for field in fields} | {"object": str(path.relative_to(data / "objects"))}
+                yield {field: record[field] for field in fields} | {"object": str(path.relative_to(objects))}
 
 
 def plain(value):

@@ -12,7 +12,7 @@ mod format;
 mod supervisor;
 mod custody;
 mod recovery;
-mod seek;
+pub mod seek;
 mod lane;
 mod task;
 mod guard;

@@ -45,8 +45,11 @@ pub const DRAINS: usize = 64;
 pub const REFUSED_DRAIN_BYTES: usize = 256 << 10;
 /// Spooled requests that wait in memory for the publisher; what does not fit is read back from the spool.
 pub const HANDOVER_BYTES: usize = 16 << 20;
-/// Event bytes in one append of the publisher to the log.
-pub const PUBLISH_BYTES: usize = 4 << 20;
+/// Event bytes in one append of the publisher to the log; as many wait for their turn. A round trip of 50 ms must not
+/// bound what one gateway publishes.
+pub const PUBLISH_BYTES: usize = 16 << 20;
+/// Event bytes that are cut before they are put to those that wait.
+pub const CUT_PIECE_BYTES: usize = 1 << 20;
 /// Bytes of one group commit in the spool before it is written.
 pub const SPOOL_BLOCK_BYTES: usize = 4 << 20;
 /// A message of any topic (design §4.3).
@@ -191,6 +194,9 @@ pub const LOG_MEMTABLE_BYTES: usize = 48 << 20;
 pub const LOG_CACHE_BYTES: usize = 16 << 20;
 /// Unclassified fields that are told one by one of one event; the rest are counted as one.
 pub const UNCLASSIFIED_PER_EVENT: usize = 32;
+/// Texts that each thread remembers what was found in, and how long one of them may be.
+pub const SCANNED_TEXTS: usize = 4_096;
+pub const SCANNED_TEXT_BYTES: usize = 256;
 /// User agents whose reading is remembered, and how many bytes of one are read.
 pub const USER_AGENTS: usize = 4_096;
 pub const USER_AGENT_BYTES: usize = 1_024;
@@ -209,5 +215,9 @@ pub const LANES: usize = 64;
 pub const START_REFUSALS: u32 = 5;
 pub const START_BACKOFF_MS_MIN: u64 = 250;
 pub const START_BACKOFF_MS_MAX: u64 = 5_000;
+/// How long each part may take to finish what it has when its process is told to stop.
+pub const DRAIN_MS: u64 = 30_000;
+/// How far back an event's story is looked for in a log that others fill, unless somebody says from when.
+pub const EXPLAIN_LOOK_BACK_MS: u64 = 86_400_000;
 /// The least length of a token that somebody made by hand.
 pub const TOKEN_CHARS_MIN: usize = 16;

@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::print;
-use crate::read::{ExplainQuery, Query};
+use crate::read::{ExplainQuery, LOOKED_FROM, Query};
 use crate::system::Where;
 use clap::Args;
 use forebay_schemas::time::Micros;
@@ -36,9 +36,15 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { event_id, source, from, to, json, system } = arguments;
     let query = Query::Explain(ExplainQuery { event_id: event_id.clone(), source, from, to });
-    let stories = system.find()?.answers(&query)?;
+    let mut stories = system.find()?.answers(&query)?;
+    let looked_from = stories.first().and_then(|first| first[LOOKED_FROM].as_str()).map(str::to_owned);
+    if let Some(from) = &looked_from {
+        stories.remove(0);
+        eprintln!("looked from {from} on; --from T looks further back");
+    }
     if stories.is_empty() {
-        return Err(Failure::failed(anyhow::anyhow!("no request carries the event id {event_id}"))
+        let within = looked_from.map_or_else(String::new, |from| format!(", received from {from} on"));
+        return Err(Failure::failed(anyhow::anyhow!("no request carries the event id {event_id}{within}"))
             .next("was it answered 2xx, by this system, within the time asked for? `forebay raw ls` shows what is kept"));
     }
     let copies = if stories.len() == 1 { "it came once".to_owned() } else { format!("it came {} times", stories.len()) };

@@ -71,11 +71,13 @@ fn check(log: &Log) -> Result<Exit, Failure> {
 fn apply(log: &Log, dry_run: bool) -> Result<Exit, Failure> {
     let options = log.options()?;
     let found = topics::apply(&options, dry_run).context("the topics cannot be made").or_next(|| unreachable_next(&options))?;
-    tell(&found, log.json, |finding| match (finding.changeable, &finding.found, dry_run) {
-        (true, None, false) => "made",
-        (true, None, true) => "would make",
-        (true, Some(_), false) => "set",
-        (true, Some(_), true) => "would set",
+    tell(&found, log.json, |finding| match (finding.changeable, finding.setting, dry_run) {
+        (true, "topic", false) => "made",
+        (true, "topic", true) => "would make",
+        (true, "schema", false) => "registered",
+        (true, "schema", true) => "would register",
+        (true, _, false) => "set",
+        (true, _, true) => "would set",
         (false, ..) => verdict_word(finding),
     })?;
     let stuck = found.iter().filter(|finding| !finding.changeable && !bearable(finding)).count();
@@ -117,9 +119,10 @@ fn verdict_word(finding: &Finding) -> &'static str {
 }
 
 fn tell(findings: &[Finding], json: bool, word: impl Fn(&Finding) -> &'static str) -> Result<(), Failure> {
+    // What was done about it needs no reason.
     let why = |finding: &Finding| match finding.verdict {
-        Verdict::Refused(why) => Some(why),
-        Verdict::Good | Verdict::Differs | Verdict::Unknown => None,
+        Verdict::Refused(why) if word(finding) == verdict_word(finding) => Some(why),
+        Verdict::Refused(_) | Verdict::Good | Verdict::Differs | Verdict::Unknown => None,
     };
     if !json {
         let row = |finding: &Finding| {

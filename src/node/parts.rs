@@ -12,8 +12,11 @@ use forebay_enricher::Enricher;
 use forebay_enricher_core::Pipeline;
 use forebay_gateway::Gateway;
 use forebay_schemas::limit;
+use forebay_schemas::topic::Topic;
 use forebay_sinks::{SinkError, TableSink};
+use forebay_stores::config::LogKind;
 use forebay_stores::log::LogError;
+use forebay_stores::log::kafka::topics::{self, Finding, Verdict};
 use parking_lot::Mutex;
 use prometheus::Registry;
 use std::collections::BTreeMap;
@@ -129,7 +132,28 @@ impl Parts {
         Ok(())
     }
 
+    /// Topics that are not as they must be are told before anything stands on them.
+    async fn check_topics(&self, ground: &Ground, needed: &'static [Topic]) -> Result<(), NotStarted> {
+        if ground.config.log.kind == LogKind::Embedded {
+            return Ok(());
+        }
+        let options = ground.config.kafka_options().map_err(|error| NotStarted::stays(error.into()))?;
+        let findings =
+            tokio::task::spawn_blocking(move || topics::check(&options)).await.context("the topics").map_err(NotStarted::stays)?;
+        let findings = findings.map_err(|error| NotStarted { hindrance: Hindrance::of(&error), error: error.into() })?;
+        let told = findings.iter().filter(|finding| needed.contains(&finding.topic)).find_map(|finding| {
+            let Verdict::Refused(why) = finding.verdict else { return None };
+            let Finding { name, setting, wanted, .. } = finding;
+            Some(match &finding.found {
+                None => format!("there is no topic {name}: `forebay topics apply` makes it"),
+                Some(found) => format!("topic {name}: {setting} is {found} and must be {wanted}: {why}; `forebay topics check` tells all"),
+            })
+        });
+        told.map_or(Ok(()), |why| Err(NotStarted { error: anyhow::anyhow!(why), hindrance: Hindrance::Refused }))
+    }
+
     async fn start_enricher(&self, ground: &Ground, registry: &Registry) -> Result<(), NotStarted> {
+        self.check_topics(ground, &Topic::ALL).await?;
         let pipeline = ground.pipeline.clone().expect("made where there is an enricher");
         let (config, log, state, registry) =
             (ground.config.enricher.clone(), ground.stores.log.clone(), ground.config.state_dir(), registry.clone());
@@ -149,6 +173,7 @@ impl Parts {
     }
 
     async fn start_table(&self, ground: &Ground, registry: &Registry) -> Result<(), NotStarted> {
+        self.check_topics(ground, &[Topic::Trusted]).await?;
         let Ground { config, stores, .. } = ground;
         let started = TableSink::start(config.table.clone(), stores.log.clone(), stores.warehouse.clone(), registry).await;
         *self.table.lock() = Some(started.map_err(|error| {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::ops::ControlFlow;
 
 pub fn list(parts: &Parts, reason: Option<Reason>, event_id: Option<&str>, sealed: bool, role: Role, out: &mut dyn Answer) -> Result<()> {
-    topic::each(&*parts.log, Topic::Bad, &mut |partition, record| {
+    topic::each(&*parts.log, Topic::Bad, None, &mut |partition, record| {
         let Some(value) = &record.value else { return Ok(ControlFlow::Continue(())) };
         let found = bad::decode(value).with_context(|| format!("bad, partition {partition}, offset {}", record.offset))?;
         let wanted = reason.is_none_or(|r| r == found.clear.reason) && event_id.is_none_or(|id| id == found.clear.event_id.as_str());

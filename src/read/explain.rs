@@ -16,8 +16,23 @@ use forebay_schemas::topic::Topic;
 use forebay_schemas::wire::raw_request::RawRequest;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+/// The only member of a first line that says from when on was looked, where nobody had said it.
+pub const LOOKED_FROM: &str = "looked_from";
 
 pub fn tell(parts: &Parts, query: &ExplainQuery, role: Role, out: &mut dyn Answer) -> Result<()> {
+    let mut query = query.clone();
+    if let (None, Some(span)) = (query.from, parts.look_back) {
+        let back = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+        let until = query.to.unwrap_or_else(|| SystemTime::now().into());
+        let from = until.saturating_add_micros(-back);
+        query.from = Some(from);
+        if out.line(json!({LOOKED_FROM: from.to_rfc3339()}).to_string()).is_break() {
+            return Ok(());
+        }
+    }
+    let query = &query;
     let asked = outcomes::Query { event_id: &query.event_id, source: query.source.as_deref(), from: query.from, to: query.to };
     let stories = outcomes::stories(&*parts.log, &*(parts.pipeline)()?, asked).context("reading the topics")?;
     let mut requests = requests(parts, query, &stories)?;

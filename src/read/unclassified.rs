@@ -10,6 +10,7 @@ use forebay_stores::log::Log;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnclassifiedField {
@@ -52,23 +53,24 @@ fn name_all(parts: &Parts, fields: &mut [UnclassifiedField]) -> Result<()> {
     Ok(())
 }
 
-/// The counts of a stopped system. They have no TTL and are put again before their deltas go, so the topic has them all.
-pub fn in_deltas(log: &dyn Log) -> Result<Vec<UnclassifiedField>> {
-    let mut newest: BTreeMap<(String, String, i32), u64> = BTreeMap::new();
-    topic::each(log, Topic::Delta, &mut |partition, record| {
+/// The counts as the deltas have them. They have no TTL and are put again long before their deltas go: so the newest ones, of
+/// the time `newest`, have them all.
+pub fn in_deltas(log: &dyn Log, newest: Duration) -> Result<Vec<UnclassifiedField>> {
+    let mut counts: BTreeMap<(String, String, i32), u64> = BTreeMap::new();
+    topic::each(log, Topic::Delta, Some(newest), &mut |partition, record| {
         let Some(value) = &record.value else { return Ok(ControlFlow::Continue(())) };
         let delta = delta::decode(value).with_context(|| format!("delta, partition {partition}, offset {}", record.offset))?;
         for op in delta.ops.iter().filter(|op| key::uid_byte(&op.key) == Some(Uid::Unclassified as u8)) {
             let text = std::str::from_utf8(key::user_key(&op.key)).ok().and_then(|text| text.split_once('\0'));
             let count = op.value.as_deref().and_then(|value| value.try_into().ok()).map(u64::from_be_bytes);
             if let (Some((event_type, path)), Some(count)) = (text, count) {
-                newest.insert((event_type.to_owned(), path.to_owned(), delta.task), count);
+                counts.insert((event_type.to_owned(), path.to_owned(), delta.task), count);
             }
         }
         Ok(ControlFlow::Continue(()))
     })?;
     let mut fields: Vec<UnclassifiedField> = Vec::new();
-    for ((event_type, path, _), count) in newest {
+    for ((event_type, path, _), count) in counts {
         match fields.last_mut().filter(|last| last.event_type == event_type && last.path == path) {
             Some(last) => last.count += count,
             None => fields.push(UnclassifiedField { event_type, path, in_clear: None, count }),

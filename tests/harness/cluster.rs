@@ -49,7 +49,7 @@ pub struct Role {
 
 pub const BUCKET: &str = "forebay-tests";
 const TOKEN: &str = "the-token-of-all-roles";
-const VIEW_TOKEN: &str = "the-token-of-the-view-role";
+pub const VIEW_TOKEN: &str = "the-token-of-the-view-role";
 
 impl Cluster {
     /// On the shared services; ready.
@@ -250,7 +250,8 @@ impl System for Cluster {
     }
 }
 
-fn shared() -> Services {
+/// One broker and one S3 server for all tests of this process.
+pub fn shared() -> Services {
     static S3_: LazyLock<S3> = LazyLock::new(|| S3::start().expect("the S3 server starts"));
     Services { brokers: Kafka::shared().brokers(), endpoint: S3_.endpoint(), s3: &S3_ }
 }

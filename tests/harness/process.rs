@@ -20,6 +20,9 @@ impl Process {
         Process { arguments, env, log: log.to_owned(), child: None }
     }
 
+    pub fn set_arguments(&mut self, arguments: Vec<OsString>) {
+        self.arguments = arguments;
+    }
     pub fn spawn(&mut self) {
         assert!(self.child.is_none(), "it runs already");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).expect("a log file");
