@@ -1,9 +1,11 @@
 //! What an outage of the log costs: how fast the backlog goes out afterwards, and how long new requests wait meanwhile.
-//! `cargo run -p forebay-gateway --example backlog -- [ms an append takes] [seconds of a phase] [MiB of backlog]`
+//! `cargo run -p forebay-gateway --example backlog -- [ms an append takes] [seconds of a phase] [MiB of backlog] [broker]`
 
 mod load;
 
 use forebay_gateway::{Config, Gateway};
+use forebay_stores::config::{LogConfig, LogKind};
+use forebay_stores::log::kafka::KafkaLog;
 use load::{Sink, runtime, send};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +23,8 @@ fn main() {
     let client = runtime("client");
     let mut config = Config { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..Config::default() };
     config.spool.dir = Some(folder.clone());
-    let (log, objects, registry) = (Arc::new(Sink::default()), Arc::new(Sink::default()), prometheus::Registry::new());
+    let sink = Sink { kafka: std::env::args().nth(4).map(kafka), ..Sink::default() };
+    let (log, objects, registry) = (Arc::new(sink), Arc::new(Sink::default()), prometheus::Registry::new());
     log.takes_ms.store(takes_ms, Ordering::Relaxed);
     let gateway = server.block_on(Gateway::start(config, vec![], log.clone(), objects, &registry)).expect("starts");
     let addr = gateway.addr();
@@ -76,4 +79,10 @@ fn main() {
     assert_eq!(left.segments, 0);
     let status = std::fs::read_to_string("/proc/self/status").expect("reads");
     println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default());
+}
+
+/// With topics of one copy: of a broker on this machine.
+fn kafka(broker: String) -> KafkaLog {
+    let config = LogConfig { kind: LogKind::Kafka, brokers: vec![broker], ..LogConfig::default() };
+    KafkaLog::connect(config.kafka().expect("a configuration")).expect("connects")
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each example uses a part of it")]
 
 use forebay_schemas::topic::Topic;
+use forebay_stores::log::kafka::KafkaLog;
 use forebay_stores::log::{Bounds, Committed, Entry, Lane, Log, LogError, Reader, TopicPartition};
 use forebay_stores::objects::{Content, ObjectInfo, Objects, ObjectsError, Put};
 use std::net::SocketAddr;
@@ -20,6 +21,8 @@ pub struct Sink {
     /// Of one append, ms.
     pub takes_ms: AtomicU64,
     pub down: AtomicBool,
+    /// Where it goes on to, if anywhere.
+    pub kafka: Option<KafkaLog>,
 }
 
 impl Log for Sink {
@@ -36,8 +39,10 @@ impl Log for Sink {
         }
         self.appends.fetch_add(1, Ordering::Relaxed);
         let values = || entries.iter().filter_map(|(_, entry)| entry.value.as_ref());
-        self.records.fetch_add(values().count() as u64, Ordering::Relaxed);
-        self.bytes.fetch_add(values().map(|value| value.len() as u64).sum(), Ordering::Relaxed);
+        let (records, bytes) = (values().count() as u64, values().map(|value| value.len() as u64).sum());
+        self.kafka.as_ref().map_or(Ok(()), |kafka| kafka.append(entries))?;
+        self.records.fetch_add(records, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
     fn bounds(&self, _: TopicPartition) -> Result<Bounds, LogError> {

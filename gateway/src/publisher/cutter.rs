@@ -108,7 +108,7 @@ impl Cutter {
             let at = TopicPartition { topic: Topic::Harvested, partition: partition_of(key.as_bytes(), *partitions) };
             piece.bytes += key.len() + value.len();
             piece.entries.push((at, Entry { key: Bytes::copy_from_slice(key.as_bytes()), value: Some(value), headers: Vec::new() }));
-            if piece.bytes >= limit::PUBLISH_BYTES {
+            if piece.bytes >= limit::CUT_PIECE_BYTES {
                 let full = std::mem::take(piece);
                 piece.through = full.through;
                 stopped = !outbox.add(full);
