@@ -48,6 +48,9 @@ pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Json<'_>, JsonError> {
     Ok(value)
 }
 
+/// Most objects of events have no more members.
+const MEMBERS: usize = 8;
+
 struct Parser<'a> {
     text: &'a str,
     bytes: &'a [u8],
@@ -90,7 +93,7 @@ impl<'a> Parser<'a> {
     fn object(&mut self, depth: usize) -> Result<Json<'a>, JsonError> {
         let depth = depth.checked_sub(1).ok_or(self.error(JsonErrorKind::TooDeep))?;
         self.at += 1;
-        let mut members = Vec::new();
+        let mut members = Vec::with_capacity(MEMBERS);
         self.space();
         if self.peek() == b'}' {
             self.at += 1;

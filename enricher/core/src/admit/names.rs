@@ -36,8 +36,11 @@ impl Names {
 
 /// Of the length, the first eight and the last eight bytes: enough to tell field names apart.
 fn hash(name: &[u8]) -> usize {
-    let word = |bytes: &[u8]| bytes.iter().take(8).fold(0u64, |word, byte| word << 8 | u64::from(*byte));
-    let ends = word(name) ^ word(&name[name.len().saturating_sub(8)..]).rotate_left(23) ^ name.len() as u64;
+    let (first, last) = match (name.first_chunk(), name.last_chunk()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => (name.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0),
+    };
+    let ends = first ^ last.rotate_left(23) ^ name.len() as u64;
     (ends.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize
 }
 

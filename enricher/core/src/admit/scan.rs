@@ -7,6 +7,7 @@
 mod email;
 mod escape;
 mod ip;
+mod memo;
 mod number;
 mod token;
 
@@ -45,7 +46,7 @@ const BASE64_RUN: usize = 12;
 
 /// The text with everything marked; `None` when there is nothing.
 pub(crate) fn redact(text: &str) -> Option<String> {
-    redact_layer(text, LAYERS)
+    memo::of(text, |text| redact_layer(text, LAYERS))
 }
 
 fn redact_layer(text: &str, layers: usize) -> Option<String> {

@@ -4,6 +4,7 @@
 //! values that stay are scanned, decoded first. Schemes without a host (`mailto:`, `data:`) keep their name alone.
 
 use crate::admit::{percent, scan};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The clean URL; `None` when it is clean as it is. A text that is no URL is taken as a relative one.
@@ -75,8 +76,10 @@ fn component(text: &str, plus: bool, out: &mut String) {
     if text.is_empty() {
         return;
     }
-    let decoded = percent::decode(text.as_bytes(), plus);
-    match scan::redact(&String::from_utf8_lossy(&decoded)) {
+    let encoded = text.bytes().any(|byte| byte == b'%' || byte == b'+' && plus);
+    let decoded = encoded.then(|| percent::decode(text.as_bytes(), plus));
+    let decoded = decoded.as_deref().map_or(Cow::Borrowed(text), String::from_utf8_lossy);
+    match scan::redact(&decoded) {
         Some(redacted) => percent::encode(&redacted, out),
         None => out.push_str(text),
     }
