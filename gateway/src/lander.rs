@@ -14,7 +14,7 @@ use forebay_schemas::failpoint;
 use forebay_stores::objects::{Content, Objects, ObjectsError, Put};
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,15 +47,20 @@ impl Lander {
     fn land(&self, name: &SegmentName, segment: Segment) -> Phase {
         let mut wait = RETRY_FIRST;
         loop {
-            let rest = match self.put(name, segment) {
-                Ok(put) => {
+            let rest = match self.whole(name, segment).map(|path| self.put(name, &path)) {
+                Err(error) => {
+                    self.metrics.spool_errors.with_label_values(&["read"]).inc();
+                    tracing::error!(segment = name.file(), %error, "a segment cannot be read to be landed; it is tried again");
+                    wait
+                }
+                Ok(Ok(put)) => {
                     self.shared.objects.passed();
                     self.metrics.land_refused.set(0);
                     self.note(name, put);
                     self.shared.reap(&self.dir);
                     return self.shared.phase();
                 }
-                Err(error) => {
+                Ok(Err(error)) => {
                     self.metrics.land_errors.inc();
                     self.metrics.land_refused.set(i64::from(matches!(error, ObjectsError::Refused(_))));
                     self.shared.objects.failed(&format!("{}: {error}", name.object()));
@@ -69,10 +74,9 @@ impl Lander {
         }
     }
 
-    fn put(&self, name: &SegmentName, segment: Segment) -> Result<Put, ObjectsError> {
-        let path = self.whole(name, segment)?;
+    fn put(&self, name: &SegmentName, path: &Path) -> Result<Put, ObjectsError> {
         failpoint::pass("land.before_put");
-        let put = self.objects.put_if_absent(&name.object(), Content::File(&path))?;
+        let put = self.objects.put_if_absent(&name.object(), Content::File(path))?;
         failpoint::pass("land.after_put");
         Ok(put)
     }

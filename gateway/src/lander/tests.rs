@@ -4,7 +4,6 @@ use crate::testing::FakeObjects;
 use forebay_schemas::id::RequestId;
 use forebay_schemas::limit;
 use forebay_schemas::time::Micros;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -28,7 +27,7 @@ fn rig(path: &Path, count: u128) -> Rig {
     let segments = names.iter().map(|name| (name.clone(), segment(name))).collect();
     let metrics = Metrics::new(&prometheus::Registry::new()).expect("metrics");
     let dir = Arc::new(SpoolDir::open(path, Arc::new(file::Disk)).expect("opens"));
-    let shared = Arc::new(Shared::new(segments, u64::MAX, 1 << 20, metrics.clone()));
+    let shared = Arc::new(Shared::new(segments, u64::MAX, 1 << 20));
     let objects = Arc::new(FakeObjects::default());
     let lander = Lander { dir, shared, objects: objects.clone(), metrics };
     Rig { names, lander, objects, threads: Vec::new() }
@@ -90,10 +89,10 @@ fn one_that_hangs_and_one_that_is_taken_hold_up_no_other() {
     rig.objects.hold(&rig.names[0].object());
     std::fs::write(folder.path().join(rig.names[2].file()), "").expect("cut short by somebody");
     rig.start();
-    until("the others landed", || rig.landed() == 18);
-    assert_eq!(rig.lander.metrics.land_conflicts.get(), 1);
-    assert_eq!(rig.lander.shared.left().0, 3);
-    assert!(rig.lander.metrics.land_errors.get() >= 1, "the short one is told");
+    until("the others landed and are gone", || rig.lander.shared.left().0 == 3);
+    assert_eq!((rig.landed(), rig.lander.metrics.land_conflicts.get()), (18, 1));
+    until("the short one is told", || rig.lander.metrics.spool_errors.with_label_values(&["read"]).get() > 0);
+    assert_eq!((rig.lander.metrics.land_errors.get(), rig.lander.shared.objects.note()), (0, None), "and not laid on the store");
     rig.objects.release();
     until("the first landed", || rig.landed() == 19);
     std::fs::write(folder.path().join(rig.names[2].file()), rig.names[2].file()).expect("writes");

@@ -109,8 +109,9 @@ fn credentials_come_by_the_standard_chain() {
     ] {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "objects::s3::tests::real::credentials_come_by_the_standard_chain"]);
-        let names = std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_string_lossy().starts_with("AWS_"));
-        names.for_each(|name| drop(child.env_remove(name)));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("AWS_")) {
+            child.env_remove(name);
+        }
         child.env("HOME", dir.path()).env("AWS_EC2_METADATA_DISABLED", "true");
         child.env(ENDPOINT, real.server.endpoint()).env(EXPECTED, expected).envs(env);
         let output = child.output().unwrap();
