@@ -1,4 +1,5 @@
-//! Java programs with Kafka's and Avro's own jars: the broker, its command-line classes, and oracles in a source file.
+//! Java programs with Kafka's, Avro's and Iceberg's own jars: the broker, its command-line classes, a catalogue of tables, and
+//! oracles in a source file.
 
 use crate::{Result, fetched, process};
 use std::path::Path;
@@ -28,6 +29,14 @@ pub fn source(file: &Path) -> Result<Command> {
     Ok(command)
 }
 
+/// A source file that was fetched beside the jars that it needs: `FOLDER/FILE`.
+pub(crate) fn fetched_source(folder: &str, file: &str, heap: u32) -> Result<Command> {
+    let folder = fetched(folder)?;
+    let mut command = small(heap);
+    command.arg("-cp").arg(folder.join("jars/*")).arg(folder.join(file));
+    Ok(command)
+}
+
 /// Runs to the end and gives what it printed; an error shows both outputs.
 pub fn run(command: Command) -> Result<String> {
     process::output(command)
@@ -35,9 +44,14 @@ pub fn run(command: Command) -> Result<String> {
 
 fn java(heap: u32) -> Result<Command> {
     let folder = fetched("kafka")?;
-    let mut command = Command::new("java");
-    command.args(FLAGS).arg(format!("-Xms{heap}m")).arg(format!("-Xmx{heap}m"));
+    let mut command = small(heap);
     command.arg(format!("-Dlog4j2.configurationFile={}", folder.join("log4j2.xml").display()));
     command.arg("-cp").arg(folder.join("jars/*"));
     Ok(command)
+}
+
+fn small(heap: u32) -> Command {
+    let mut command = Command::new("java");
+    command.args(FLAGS).arg(format!("-Xms{heap}m")).arg(format!("-Xmx{heap}m"));
+    command
 }

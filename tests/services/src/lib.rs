@@ -1,4 +1,5 @@
-//! Real services for the tests and for `./x up`: Kafka, an S3 server, a schema registry's protocol, a proxy for faults.
+//! Real services for the tests and for `./x up`: Kafka, an S3 server, a schema registry's protocol, catalogues of tables, a
+//! proxy for faults.
 //!
 //! Owns: their processes, ports and folders on loopback, and the faults that can be done to them.
 //! Does not own: their programs, which `./x` fetches, and what Forebay asks of them.
@@ -15,12 +16,16 @@ pub mod java;
 mod kafka;
 mod s3;
 mod registry;
+mod postgres;
+mod iceberg;
 mod toxiproxy;
 pub mod up;
 
 pub use failure::Failure;
+pub use iceberg::RestCatalogue;
 pub use kafka::{Kafka, KafkaSpec, Secured};
 pub use port::Port;
+pub use postgres::Postgres;
 pub use registry::{Registry, RegistrySpec};
 pub use s3::{S3, S3Spec};
 pub use toxiproxy::Toxiproxy;

@@ -80,6 +80,17 @@ impl Process {
         kill_process(Pid::from_child(&self.child), signal).map_err(|e| Failure(format!("{}: {e}", self.name)))
     }
 
+    /// Asks it to end, and waits until it has.
+    fn end(&mut self, signal: Signal) -> Result<()> {
+        // Its number may be another's by now.
+        if self.child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        self.signal(signal)?;
+        let ended = poll(START_MAX, || self.child.try_wait().is_ok_and(|status| status.is_some()));
+        if ended { Ok(()) } else { Err(self.failure("does not end")) }
+    }
+
     /// At once, as by kill -9.
     fn kill(&mut self) {
         // Ended already is as good.
@@ -114,6 +125,10 @@ impl Slot {
 
     pub fn signal(&self, signal: Signal) -> Result<()> {
         self.0.lock().signal(signal)
+    }
+
+    pub fn end(&self, signal: Signal) -> Result<()> {
+        self.0.lock().end(signal)
     }
 
     /// Kills what is there, if it still runs, before the next one starts.

@@ -133,6 +133,10 @@ impl Catalogue {
                         warehouse.remove(&table.location);
                         Ok(Swap::Lost)
                     }
+                    Err(error) if error.is_final() => {
+                        warehouse.remove(&table.location);
+                        Err(error)
+                    }
                     Err(error) => Ok(Swap::Unknown(error)),
                 }
             }

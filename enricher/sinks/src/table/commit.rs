@@ -22,8 +22,8 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 
-/// Waits between reads of a catalogue that does not say how a commit ended.
-const ASK_AGAIN: [Duration; 4] = [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(5)];
+/// Waits before reads of a catalogue that does not say how a commit ended.
+pub(super) const ASK_AGAIN: [Duration; 4] = [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(5)];
 
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -38,6 +38,7 @@ pub(super) struct Committer<'a> {
     pub catalogue: &'a mut Catalogue,
     pub warehouse: &'a Warehouse,
     pub keep: Keep,
+    pub ask_again: [Duration; 4],
     /// The table as it was last read.
     pub table: &'a Stored,
 }
@@ -114,7 +115,7 @@ impl Committer<'_> {
 
     fn ask(&mut self) -> Result<Stored, SinkError> {
         let mut error = None;
-        for wait in ASK_AGAIN {
+        for wait in self.ask_again {
             std::thread::sleep(wait);
             match self.catalogue.load(self.warehouse) {
                 Ok(Some(table)) => return Ok(table),

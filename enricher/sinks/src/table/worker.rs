@@ -6,7 +6,7 @@
 
 use super::batch::Batch;
 use super::catalogue::Catalogue;
-use super::commit::{Committer, Outcome};
+use super::commit::{ASK_AGAIN, Committer, Outcome};
 use super::config::Config;
 use super::error::SinkError;
 use super::expire::{self, Keep};
@@ -51,6 +51,7 @@ pub(super) struct Worker {
     /// When the batch got its first record.
     filled_since: Option<Instant>,
     commits: usize,
+    pub(super) ask_again: [Duration; 4],
     last_sweep: Option<Instant>,
     lag_told: Option<Instant>,
 }
@@ -81,6 +82,7 @@ impl Worker {
             last_commit: None,
             filled_since: None,
             commits: 0,
+            ask_again: ASK_AGAIN,
             last_sweep: None,
             lag_told: None,
         };
@@ -304,7 +306,7 @@ impl Worker {
             snapshots: self.config.snapshots_kept,
             age_ms: i64::try_from(self.config.snapshot_age.0.as_millis()).unwrap_or(i64::MAX),
         };
-        Committer { catalogue: &mut self.catalogue, warehouse: &self.warehouse, keep, table: &self.table }
+        Committer { catalogue: &mut self.catalogue, warehouse: &self.warehouse, keep, ask_again: self.ask_again, table: &self.table }
     }
 
     /// The table is a new one. What fails from here on leaves files or an old hint, and is mended later.
@@ -327,7 +329,7 @@ impl Worker {
     }
 
     /// Drops what is in hand and goes on from what the table says.
-    fn begin_again(&mut self) -> Result<(), SinkError> {
+    pub(super) fn begin_again(&mut self) -> Result<(), SinkError> {
         self.table = self.catalogue.load(&self.warehouse)?.ok_or(SinkError::Gone)?;
         self.filled_since = None;
         (self.format, self.readers, self.batch) = begin(&self.config, self.log.as_ref(), &self.table)?;

@@ -11,13 +11,14 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct FakeLog(Arc<Mutex<Inner>>);
 
+#[derive(Clone)]
 struct Inner {
     topic: String,
     input: String,
     partitions: Vec<Partition>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Partition {
     start: i64,
     values: Vec<Bytes>,
@@ -27,6 +28,10 @@ impl FakeLog {
     pub fn new(topic: &str, partitions: usize) -> FakeLog {
         let partitions = (0..partitions).map(|_| Partition::default()).collect();
         FakeLog(Arc::new(Mutex::new(Inner { topic: topic.into(), input: "harvested-1".into(), partitions })))
+    }
+    /// The same records in a log of their own.
+    pub fn copy(&self) -> FakeLog {
+        FakeLog(Arc::new(Mutex::new(self.0.lock().expect("lock").clone())))
     }
     pub fn put(&self, partition: usize, event: &Trusted) {
         self.0.lock().expect("lock").partitions[partition].values.push(trusted::encode(event).into());

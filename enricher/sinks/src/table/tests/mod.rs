@@ -1,13 +1,16 @@
 //! The table sink against a log in memory: what is in the table after crashes, races and recreated topics.
 
+mod catalogues;
+mod faults;
 mod log;
+mod objects;
+mod proxy;
 
 use super::catalogue::{Catalogue, Next, Swap};
-use super::commit::{Attempt, Outcome};
+use super::commit::Outcome;
 use super::config::Config;
 use super::error::{Refusal, SinkError};
 use super::lookup::{Lookup, lookup};
-use super::manifests::Change;
 use super::metrics::Metrics;
 use super::place::{self, CatalogueAt};
 use super::sink::TableSink;
@@ -21,9 +24,11 @@ use forebay_schemas::limit;
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::trusted::{Campaign, Device, Geo, Page, Provenance, TimeOrigin, Trusted};
 use forebay_stores::objects::folder::Folder;
+use forebay_stores::objects::s3::S3;
 use forebay_stores::objects::{Content, Objects, Put};
-use iceberg::spec::{NestedField, Operation, PrimitiveType, Schema, Type};
+use iceberg::spec::{NestedField, PrimitiveType, Schema, Type};
 use log::FakeLog;
+use objects::Memory;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -64,20 +69,47 @@ pub(super) fn trusted(partition: i32, offset: i64, event_id: &str) -> Trusted {
     }
 }
 
-/// A table in a folder of its own, and the log it is filled from.
+/// A table in a folder of its own or in a bucket, and the log it is filled from.
 struct World {
     folder: tempfile::TempDir,
+    bucket: Option<Bucket>,
+    /// Default: a file.
+    catalogue: Option<CatalogueAt>,
     log: FakeLog,
+}
+
+#[derive(Clone)]
+enum Bucket {
+    InMemory(Memory),
+    Real(Arc<S3>),
 }
 
 impl World {
     fn new() -> World {
-        World { folder: tempfile::tempdir().expect("folder"), log: FakeLog::new("trusted-1", 2) }
+        World { folder: tempfile::tempdir().expect("folder"), bucket: None, catalogue: None, log: FakeLog::new("trusted-1", 2) }
+    }
+    fn in_bucket(bucket: Bucket) -> World {
+        // Its folder holds the catalogue alone. In memory where that can be: it is synced at each commit.
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("folder");
+        World { folder, bucket: Some(bucket), ..World::new() }
+    }
+    fn in_memory() -> World {
+        World::in_bucket(Bucket::InMemory(Memory::default()))
+    }
+    fn memory(&self) -> &Memory {
+        match &self.bucket {
+            Some(Bucket::InMemory(memory)) => memory,
+            _ => panic!("another kind of bucket"),
+        }
     }
     fn config(&self) -> Config {
+        let folder = place::Warehouse::Folder(self.folder.path().join("warehouse"));
+        let bucket = place::Warehouse::Bucket { bucket: "lake".into(), prefix: "a/b".into() };
+        let file = CatalogueAt::File(self.folder.path().join("catalog.sqlite"));
         Config {
-            warehouse: place::Warehouse::Folder(self.folder.path().join("warehouse")),
-            catalogue: CatalogueAt::File(self.folder.path().join("catalog.sqlite")),
+            warehouse: if self.bucket.is_some() { bucket } else { folder },
+            catalogue: self.catalogue.clone().unwrap_or(file),
+            catalogue_password_file: Some(self.folder.path().join("password")).filter(|path| path.exists()),
             commit_interval: "0s".parse().expect("a span"),
             snapshot_age: "0s".parse().expect("a span"),
             snapshots_kept: 3,
@@ -88,11 +120,18 @@ impl World {
         self.worker_with(self.config()).expect("opens")
     }
     fn worker_with(&self, config: Config) -> Result<Worker, SinkError> {
+        self.worker_on(config, self.objects())
+    }
+    fn worker_on(&self, config: Config, objects: Arc<dyn Objects>) -> Result<Worker, SinkError> {
         let metrics = Metrics::new(&prometheus::Registry::new()).expect("metrics");
-        Worker::open(config, Arc::new(self.log.clone()), self.objects(), metrics, Arc::default())
+        Worker::open(config, Arc::new(self.log.clone()), objects, metrics, Arc::default())
     }
     fn objects(&self) -> Arc<dyn Objects> {
-        Arc::new(Folder::new(self.folder.path().join("warehouse")))
+        match &self.bucket {
+            Some(Bucket::InMemory(memory)) => Arc::new(memory.clone()),
+            Some(Bucket::Real(s3)) => s3.clone(),
+            None => Arc::new(Folder::new(self.folder.path().join("warehouse"))),
+        }
     }
     fn warehouse(&self) -> Warehouse {
         Warehouse::look(&self.config().warehouse, self.objects()).expect("a warehouse")
