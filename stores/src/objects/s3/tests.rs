@@ -99,15 +99,24 @@ fn a_put_ends_in_the_right_verdict() {
     }
 }
 
-/// The socket's buffers do not hold it: the client is still sending when it is answered and cut.
+/// The socket's buffers do not hold it: the client is still sending when it is answered, if at all, and cut.
 #[test]
 fn a_large_body_that_is_cut_under_its_own_answer_is_compared() {
     let large: Vec<u8> = (0..16u32 << 20).map(|n| (n % 251) as u8).collect();
     let mut file = tempfile::NamedTempFile::new().unwrap();
     std::io::Write::write_all(&mut file, &large).unwrap();
     let early = || ("PUT", Fault::Early(412, "PreconditionFailed"));
-    for (there, verdict) in [(Some(large.clone()), Put::Same), (Some(vec![7; large.len()]), Put::Different), (None, Put::Created)] {
-        let rig = rig(Quirks::default(), &[early()]);
+    let same = || Some(large.clone());
+    let different = || Some(vec![7; large.len()]);
+    for (there, verdict, cuts_refusals) in [
+        (same(), Put::Same, false),
+        (same(), Put::Same, true),
+        (different(), Put::Different, false),
+        (different(), Put::Different, true),
+        (None, Put::Created, false),
+    ] {
+        let script = if cuts_refusals { vec![] } else { vec![early()] };
+        let rig = rig(Quirks { cuts_refusals, ..Quirks::default() }, &script);
         if let Some(bytes) = there {
             rig.server.state.objects.lock().insert("p/a".to_owned(), bytes);
         }

@@ -39,6 +39,8 @@ pub struct Quirks {
     pub forgets_checksums: bool,
     /// `If-None-Match` is not known.
     pub overwrites: bool,
+    /// A put whose name is taken is cut, without an answer that anybody could read.
+    pub cuts_refusals: bool,
     /// How far the server's clock is ahead.
     pub ahead: Duration,
 }
@@ -132,6 +134,10 @@ fn decoded(text: &str) -> String {
 /// Whether the connection goes on.
 fn answer(stream: &TcpStream, reader: &mut impl Read, state: &State, request: &Request, length: usize) -> bool {
     let fault = if request.key.contains(".tmp-") { None } else { state.next_fault(request) };
+    let taken = request.method == "PUT" && fault.is_none() && state.objects.lock().contains_key(&request.key);
+    if taken && state.quirks.cuts_refusals && !request.key.contains(".tmp-") {
+        return false;
+    }
     if let Some(Fault::Early(status, code)) = fault {
         send(stream, state, &error(status, code), request);
         return false;
