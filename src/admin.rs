@@ -34,8 +34,15 @@ const QUESTIONS: usize = 32;
 /// One of each part that runs.
 pub type Registries = Arc<Mutex<Vec<Registry>>>;
 
-/// Whether the process may take traffic, with each reason why not.
-pub type Ready = Box<dyn Fn() -> Vec<String> + Send + Sync>;
+/// Whether the process may take traffic.
+pub struct Readiness {
+    /// Why not; none: it may.
+    pub reasons: Vec<String>,
+    /// What an operator should know although it may.
+    pub notes: Vec<String>,
+}
+
+pub type Ready = Box<dyn Fn() -> Readiness + Send + Sync>;
 
 pub struct Shared {
     pub parts: Arc<Parts>,
@@ -90,9 +97,9 @@ fn router(shared: Arc<Shared>) -> Router {
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
-    let reasons = (shared.ready)();
+    let Readiness { reasons, notes } = (shared.ready)();
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let body = serde_json::json!({"ready": reasons.is_empty(), "reasons": reasons});
+    let body = serde_json::json!({"ready": reasons.is_empty(), "reasons": reasons, "notes": notes});
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 

@@ -9,7 +9,7 @@ mod parts;
 mod rejects;
 mod remaining;
 
-use crate::admin::{self, Access, AdminServer, Tokens};
+use crate::admin::{self, Access, AdminServer, Readiness, Tokens};
 use crate::config::{Config, EFFECTIVE_FILE};
 use crate::data::{Admin, DataFolder};
 use crate::failure::{Failure, Next};
@@ -103,7 +103,7 @@ impl Plan {
             Arc::new(asked(&config, &stores, pipeline, &parts)),
             Access::new(&tokens, addr),
             ground.registries.clone(),
-            Box::new(move || of_parts.not_ready()),
+            Box::new(move || Readiness { reasons: of_parts.not_ready(), notes: of_parts.notes() }),
         )?;
         let mut node = Node { config, stores, parts, starting: Vec::new(), admin, folder, housekeeping: None, listen: None };
         for part in wanted {

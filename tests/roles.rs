@@ -34,6 +34,8 @@ fn a_broker_that_is_away_stops_no_acknowledgement_and_is_waited_for() {
     cluster.enricher().wait_not_ready("enricher");
     cluster.sink().wait_not_ready("table sink");
     assert!(cluster.gateway().is_ready(), "it acknowledges");
+    let readiness = http::get(&cluster.gateway().admin, "/readyz", None).expect("an answer").json();
+    assert!(readiness["notes"].to_string().contains("log"), "{readiness}");
 
     // What is left on disk when it must stop meanwhile is told, and a second signal does not wait for the broker.
     let gateway = cluster.gateway();

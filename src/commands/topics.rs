@@ -6,6 +6,7 @@ use crate::failure::{Exit, Failure, Next};
 use crate::print;
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use forebay_schemas::topic::Topic;
 use forebay_stores::config::LogKind;
 use forebay_stores::log::kafka::{KafkaOptions, topics};
 use serde_json::json;
@@ -58,7 +59,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 fn check(log: &Log) -> Result<Exit, Failure> {
     let options = log.options()?;
-    let findings = topics::check(&options).context("the topics cannot be checked").or_next(|| unreachable_next(&options))?;
+    let findings = topics::check(&options, &Topic::ALL).context("the topics cannot be checked").or_next(|| unreachable_next(&options))?;
     let bad = findings.iter().filter(|finding| !bearable(finding)).count();
     tell(&findings, log.json, verdict_word)?;
     if bad == 0 {

@@ -185,7 +185,7 @@ fn the_commented_default_has_every_key() {
 #[test]
 fn a_key_of_another_section_is_told_apart_from_a_typo() {
     for (text, message) in [
-        ("[enricher]\nwarehouse = \"x\"\n", "unknown key here; there is `sink.table.warehouse`; known are admin"),
+        ("[enricher]\ncatalogue = \"x\"\n", "unknown key here; there is `sink.table.catalogue`; known are admin"),
         ("[enricher]\nstart = \"x\"\n", "unknown key; known are admin"),
         ("[gateway]\ncommit_bytes = \"x\"\n", "unknown key here; there is `sink.table.commit_bytes`; known are name"),
     ] {

@@ -139,9 +139,9 @@ impl Parts {
         }
         let options = ground.config.kafka_options().map_err(|error| NotStarted::stays(error.into()))?;
         let findings =
-            tokio::task::spawn_blocking(move || topics::check(&options)).await.context("the topics").map_err(NotStarted::stays)?;
+            tokio::task::spawn_blocking(move || topics::check(&options, needed)).await.context("the topics").map_err(NotStarted::stays)?;
         let findings = findings.map_err(|error| NotStarted { hindrance: Hindrance::of(&error), error: error.into() })?;
-        let told = findings.iter().filter(|finding| needed.contains(&finding.topic)).find_map(|finding| {
+        let told = findings.iter().find_map(|finding| {
             let Verdict::Refused(why) = finding.verdict else { return None };
             let Finding { name, setting, wanted, .. } = finding;
             Some(match &finding.found {
@@ -199,6 +199,11 @@ impl Parts {
             Some(format!("{}: {}", part.name(), ready.unwrap_or_else(waits).err()?))
         };
         self.here.iter().filter_map(why).collect()
+    }
+
+    /// What stands in the way of the rest of the path, though the gateway acknowledges.
+    pub fn notes(&self) -> Vec<String> {
+        self.gateway.lock().as_ref().map_or_else(Vec::new, Gateway::notes)
     }
 
     /// A part that has given up, and why.

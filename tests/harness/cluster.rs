@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 pub const GATEWAY: usize = 0;
 pub const ENRICHER: usize = 1;
@@ -78,7 +78,7 @@ impl Cluster {
         let name = format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = tempfile::Builder::new().prefix("forebay-test-").tempdir().expect("a folder");
         let ports = [Port::free(), Port::free(), Port::free(), Port::free()].map(|port| port.expect("a port"));
-        services.s3.create_bucket(BUCKET).expect("a bucket");
+        create_bucket(services.s3);
         let [listen, ports @ ..] = ports;
         let mut table = settings(&services, folder.path(), &name, &listen, &ports);
         merge(&mut table, config.parse().expect("TOML"));
@@ -304,6 +304,13 @@ fn settings(services: &Services, folder: &Path, name: &str, listen: &Port, admin
         token_file = token
         view_token_file = view_token
     }
+}
+
+/// One test at a time: a server refuses to make what another is making.
+fn create_bucket(s3: &S3) {
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    s3.create_bucket(BUCKET).expect("a bucket");
 }
 
 fn merge(below: &mut toml::Table, above: toml::Table) {

@@ -32,11 +32,13 @@ const SPREAD: Duration = Duration::from_millis(50);
 /// What a client has heard is told within this.
 const HEAR: Duration = Duration::from_millis(100);
 
-/// What is there, setting by setting, in the order of the table. A part must not start on a topic of which one is `Refused`.
-/// Blocks; not for a thread that runs async tasks.
-pub fn check(options: &KafkaOptions) -> Result<Vec<Finding>, LogError> {
-    let mut findings = Brokers::connect(options)?.look(&plans(options))?;
-    findings.extend(subjects::check(options)?);
+/// What is there of `topics`, setting by setting, in the order of the table; others are not asked for, since a part may have no
+/// right to them. A part must not start on a topic of which one is `Refused`. Blocks; not for a thread that runs async tasks.
+pub fn check(options: &KafkaOptions, topics: &[Topic]) -> Result<Vec<Finding>, LogError> {
+    let of_these = |topic: &Topic| topics.contains(topic);
+    let plans: Vec<Plan> = plans(options).into_iter().filter(|plan| of_these(&plan.topic)).collect();
+    let mut findings = Brokers::connect(options)?.look(&plans)?;
+    findings.extend(subjects::check(options)?.into_iter().filter(|finding| of_these(&finding.topic)));
     Ok(findings)
 }
 

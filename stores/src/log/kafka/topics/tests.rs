@@ -10,7 +10,7 @@ fn options(kafka: &Kafka, name: &str, more: &str) -> KafkaOptions {
 }
 
 fn not_good(options: &KafkaOptions) -> Vec<(String, &'static str, Option<String>)> {
-    let findings = check(options).unwrap().into_iter();
+    let findings = check(options, &Topic::ALL).unwrap().into_iter();
     findings.filter(|finding| finding.verdict != Verdict::Good).map(|finding| (finding.name, finding.setting, finding.found)).collect()
 }
 
@@ -58,7 +58,7 @@ fn what_is_wrong_is_refused_and_only_what_may_be_is_set() {
         kafka.create_topic(topic, partitions, configs).unwrap();
     }
     let refused = |finding: &Finding| matches!(finding.verdict, Verdict::Refused(_)).then(|| (finding.name.clone(), finding.setting));
-    let all: Vec<_> = check(&options).unwrap().iter().filter_map(refused).collect();
+    let all: Vec<_> = check(&options, &Topic::ALL).unwrap().iter().filter_map(refused).collect();
     let of = |name: &str, settings: &[&'static str]| settings.iter().map(|setting| (format!("wrong.{name}"), *setting)).collect::<Vec<_>>();
     let wrong = [
         of("harvested", &["message.timestamp.type", "retention.ms"]),
@@ -113,7 +113,7 @@ fn no_broker_is_no_answer() {
     let port = forebay_services::Port::free().unwrap();
     let options = options(Kafka::shared(), "nobody", "");
     let options = KafkaOptions { brokers: vec![port.address()], ..options };
-    assert!(matches!(check(&options), Err(LogError::Io(_))));
+    assert!(matches!(check(&options, &Topic::ALL), Err(LogError::Io(_))));
 }
 
 /// H11: what is denied is said before anything is written, and what may not be read is not taken for good.
@@ -128,7 +128,7 @@ fn rights_that_are_missing_are_said() {
     };
     let user = as_user(Secured::USER.1);
     apply(&options(&kafka, "denied", ""), false).unwrap();
-    let refused = |options: &KafkaOptions| match check(options) {
+    let refused = |options: &KafkaOptions| match check(options, &Topic::ALL) {
         Err(LogError::Refused(said)) => said,
         other => panic!("{other:?}"),
     };
@@ -167,7 +167,7 @@ fn schemas_are_registered_with_the_topics() {
     let server = forebay_services::Registry::start().unwrap();
     let options = options(Kafka::shared(), "registered", &format!("registry.url = \"{}\"\n", server.url()));
     let schemas = |verdict: Verdict| {
-        let findings = check(&options).unwrap();
+        let findings = check(&options, &Topic::ALL).unwrap();
         let of: Vec<&Finding> = findings.iter().filter(|finding| finding.setting == "schema").collect();
         assert!(of.len() == 4 && of.iter().all(|finding| finding.verdict == verdict), "{of:?}");
     };
