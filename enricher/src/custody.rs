@@ -14,13 +14,14 @@ use crate::delta::Head;
 use crate::error::{LaneError, RecoveryError};
 use crate::patience::Backoff;
 use crate::progress::NEVER;
-use crate::recovery::{Point, Recovery, Standing};
+use crate::recovery::{POLL, Point, Recovery, Standing};
 use crate::state::Meta;
 use crate::task::Rules;
 use forebay_schemas::limit;
 use forebay_schemas::topic::Topic;
 use forebay_stores::log::{CommitError, Lane, LogError, Transaction};
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// Takes `tasks` over from whoever holds them, until each is held by this layout's own lane.
 pub fn take(recovery: &Recovery<'_>, rules: &Rules, tasks: &[i32]) -> Result<(), LaneError> {
@@ -51,7 +52,7 @@ fn hand_on(recovery: &Recovery<'_>, rules: &Rules, holder: &str, tasks: &[i32]) 
     let mut lane = recovery.log.lane(holder)?;
     let mut transaction = Transaction::default();
     for &task in tasks {
-        let standing = standing(recovery, rules, task, Some(&mut *lane))?;
+        let standing = settled(recovery, rules, task, &mut *lane)?;
         let lanes = standing.as_ref().and_then(|standing| standing.point.lanes);
         if rules.layout.holder(task, lanes) != holder {
             // Somebody else was faster; the next round sees who.
@@ -85,6 +86,25 @@ fn hand_on(recovery: &Recovery<'_>, rules: &Rules, holder: &str, tasks: &[i32]) 
         Err(CommitError::Aborted(why) | CommitError::Unknown(why) | CommitError::Fenced(why)) => {
             tracing::warn!(holder, why, "tasks are not known to be taken over; looking again");
             Ok(false)
+        }
+    }
+}
+
+/// The last commit of a task whose holder is fenced, and so has nothing on its way: its deltas are there, at once or nearly.
+fn settled(recovery: &Recovery<'_>, rules: &Rules, task: i32, holder: &mut dyn Lane) -> Result<Option<Standing>, LaneError> {
+    let began = Instant::now();
+    loop {
+        let standing = standing(recovery, rules, task, Some(&mut *holder))?;
+        let found = standing.as_ref().and_then(|standing| standing.last.as_ref()).map_or(0, |last| last.seq);
+        let committed = standing.as_ref().map_or(0, |standing| standing.point.seq);
+        if found >= committed {
+            return Ok(standing);
+        }
+        if began.elapsed() >= recovery.patience {
+            return Err(LaneError::recovery(task, RecoveryError::DeltasEnd { committed, found }));
+        }
+        if recovery.stop.wait(POLL) {
+            return Err(LaneError::Interrupted);
         }
     }
 }

@@ -24,8 +24,8 @@ use forebay_stores::log::{Bounds, Committed, Log, LogError, Reader, Record, Topi
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the end of the deltas is looked at while they are waited for.
-const POLL: Duration = Duration::from_millis(20);
+/// How often it is looked whether what is waited for has come.
+pub const POLL: Duration = Duration::from_millis(20);
 
 /// What recovery of any task goes by.
 pub struct Recovery<'a> {

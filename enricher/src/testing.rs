@@ -45,7 +45,19 @@ pub struct FakeLog(Arc<Shared>);
 struct Shared {
     inner: Mutex<Inner>,
     appended: Condvar,
+    /// What happens just before this lane is opened, or commits, the next time.
+    before_lane: Mutex<Option<(String, Meanwhile)>>,
+    before_commit: Mutex<Option<(String, Meanwhile)>>,
 }
+
+fn happen(awaited: &Mutex<Option<(String, Meanwhile)>>, id: &str) {
+    let meanwhile = awaited.lock().take_if(|(awaited, _)| awaited == id);
+    if let Some((_, meanwhile)) = meanwhile {
+        meanwhile();
+    }
+}
+
+type Meanwhile = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Inner {
@@ -83,7 +95,12 @@ impl Partition {
 impl FakeLog {
     pub fn new(partitions: i32) -> FakeLog {
         let inner = Inner { partitions, now: START, ..Inner::default() };
-        FakeLog(Arc::new(Shared { inner: Mutex::new(inner), appended: Condvar::new() }))
+        FakeLog(Arc::new(Shared {
+            inner: Mutex::new(inner),
+            appended: Condvar::new(),
+            before_lane: Mutex::default(),
+            before_commit: Mutex::default(),
+        }))
     }
     pub fn now(&self) -> Micros {
         self.0.inner.lock().now
@@ -123,6 +140,13 @@ impl FakeLog {
     /// From now on `at` shows nothing new; `None`: everything again.
     pub fn show_up_to(&self, at: TopicPartition, shown: Option<i64>) {
         self.0.inner.lock().topics.entry(at).or_default().shown = shown;
+    }
+    /// Lets `meanwhile` happen between what somebody has read and their next opening of lane `id`.
+    pub fn before_lane(&self, id: &str, meanwhile: impl FnOnce() + Send + 'static) {
+        *self.0.before_lane.lock() = Some((id.to_owned(), Box::new(meanwhile)));
+    }
+    pub fn before_commit(&self, id: &str, meanwhile: impl FnOnce() + Send + 'static) {
+        *self.0.before_commit.lock() = Some((id.to_owned(), Box::new(meanwhile)));
     }
     pub fn outage(&self, outage: bool) {
         self.0.inner.lock().outage = outage;
@@ -233,6 +257,7 @@ impl Log for FakeLog {
         Ok(Box::new(FakeReader { log: self.clone(), at, position: from }))
     }
     fn lane(&self, id: &str) -> Result<Box<dyn Lane>, LogError> {
+        happen(&self.0.before_lane, id);
         let mut inner = self.0.inner.lock();
         inner.answers()?;
         let epoch = inner.epochs.entry(id.to_owned()).or_default();
@@ -298,6 +323,7 @@ impl Lane for FakeLane {
         self.log.committed(&self.id, at)
     }
     fn commit(&mut self, transaction: Transaction) -> Result<(), CommitError> {
+        happen(&self.log.0.before_commit, &self.id);
         let mut inner = self.log.0.inner.lock();
         let told = |what: &str| what.to_owned();
         if inner.outage {

@@ -76,17 +76,21 @@ struct Life {
 
 impl World {
     fn new(kind: Kind, pipeline: Arc<Pipeline>) -> World {
+        World::of(kind, pipeline, PARTITIONS)
+    }
+
+    fn of(kind: Kind, pipeline: Arc<Pipeline>, partitions: i32) -> World {
         let ttl = pipeline.options().dedup_ttl_micros;
         let collision = pipeline.options().collision;
         World {
-            log: FakeLog::new(PARTITIONS),
+            log: FakeLog::new(partitions),
             kind,
             pipeline,
             refresh_after: Duration::from_secs(10),
             format: Format::writing(Format::DEFAULT),
             dir: tempfile::tempdir().expect("a folder"),
             life: None,
-            models: (0..PARTITIONS).map(|_| Model::new(ttl, collision)).collect(),
+            models: (0..partitions).map(|_| Model::new(ttl, collision)).collect(),
         }
     }
 

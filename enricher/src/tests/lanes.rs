@@ -9,6 +9,8 @@ use proptest::prelude::*;
 use std::path::Path;
 
 const NOW: Duration = Duration::ZERO;
+/// So many that layouts of 1, 2 and 3 lanes are three.
+const PARTITIONS: i32 = 4;
 
 /// A process: all lanes of a layout, its state in memory.
 struct Process {
@@ -17,7 +19,7 @@ struct Process {
 
 impl Process {
     fn start(world: &World, lanes: u32) -> Result<Process, LaneError> {
-        let plans: Vec<Plan> = (0..lanes.min(PARTITIONS as u32) as i32).map(|lane| world.plan_of(lanes, lane)).collect();
+        let plans: Vec<Plan> = (0..lanes as i32).map(|lane| world.plan_of(lanes, lane)).collect();
         plans.iter().try_for_each(take)?;
         Ok(Process { lives: plans.iter().map(Life::of).collect::<Result<_, _>>()? })
     }
@@ -29,7 +31,7 @@ impl Process {
 }
 
 fn world() -> World {
-    World::new(Kind::Memory, testing::pipeline(Duration::from_secs(3600), Collision::Bad))
+    World::of(Kind::Memory, testing::pipeline(Duration::from_secs(3600), Collision::Bad), PARTITIONS)
 }
 
 fn feed(world: &mut World, ids: std::ops::Range<u32>) {
@@ -75,7 +77,7 @@ fn h16_a_zombie_of_another_layout_is_fenced() {
                 assert!(matches!(error, LaneError::Fenced(_)), "{what}: {error}");
             }
             successor.turn(3);
-            assert_eq!(successor.lives.len(), new.min(PARTITIONS as u32) as usize, "{what}: nobody fences the successor");
+            assert_eq!(successor.lives.len(), new as usize, "{what}: nobody fences the successor");
             drop(successor);
             settle(&mut world, &what);
         }
@@ -109,6 +111,28 @@ fn who_has_not_taken_its_tasks_over_cannot_commit_them() {
     assert_eq!(last.lives.len(), 1);
     drop(last);
     settle(&mut world, "at the end");
+}
+
+/// Between the look at who holds a task and the fence, somebody else may have taken it, under a name that is not fenced.
+#[test]
+fn who_holds_a_task_is_looked_at_again_after_the_fence() {
+    let mut world = world();
+    feed(&mut world, 0..6);
+    Process::start(&world, 2).expect("starts").turn(2);
+    // Task 1 goes from the second of two lanes to the one lane there is; two do that at once.
+    let faster = world.plan_of(1, 0);
+    let log = world.log.clone();
+    world.log.before_lane("job/1", move || {
+        take(&faster).expect("takes over");
+        let mut life = Life::of(&faster).expect("opens");
+        // Whoever commits under the old name now, commits beside this one.
+        log.before_commit("job/1", move || assert!(life.turn(4).expect("commits")));
+    });
+    let mut slower = Process::start(&world, 1).expect("takes over from who was faster");
+    slower.turn(4);
+    assert_eq!(slower.lives.len(), 1);
+    drop(slower);
+    settle(&mut world, "after two take-overs");
 }
 
 #[test]

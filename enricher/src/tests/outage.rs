@@ -79,8 +79,9 @@ fn h13_a_hanging_commit_is_seen_from_outside() {
     std::thread::scope(|scope| {
         let commit = scope.spawn(|| life.turn(10));
         until("the commit hangs", || log.hanging() == 1);
-        assert!(status.commit_since().is_some(), "readiness counts from here");
+        let since = status.commit_since();
         log.release();
+        assert!(since.is_some(), "readiness counts from here");
         assert!(commit.join().expect("no panic").expect("commits"));
     });
     assert_eq!(status.commit_since(), None);
@@ -107,17 +108,20 @@ fn h25_input_that_retention_takes_from_a_running_lane_stops_it() {
 #[test]
 fn h40_an_idle_lane_commits_now_and_then() {
     let world = World::new(Kind::Memory, testing::pipeline(Duration::from_secs(60), Collision::Bad));
-    let plan = Plan { idle_commit: Duration::from_millis(5), ..world.plan() };
+    let plan = world.plan();
     take(&plan).expect("takes over");
     let seq = || {
         let committed = world.log.committed(LANE, INPUT).expect("fake");
         committed.map_or(0, |committed| crate::commit::number(&committed.metadata, "seq").expect("has a seq"))
     };
-    std::thread::scope(|scope| {
-        scope.spawn(|| lane::run(&plan).expect("runs"));
-        until("it has told its place at once, though nothing came", || seq() == 2);
-        until("and again and again", || seq() >= 4);
-        plan.stop.set();
-    });
+    let run = |plan: Plan, what: &str, done: &dyn Fn() -> bool| {
+        let stop = plan.stop.clone();
+        let running = std::thread::spawn(move || lane::run(&plan));
+        until(what, done);
+        stop.set();
+        running.join().expect("no panic").expect("runs");
+    };
+    run(plan, "it has told its place at once, though nothing came", &|| seq() == 2);
+    run(Plan { idle_commit: Duration::from_millis(5), ..world.plan() }, "and again and again", &|| seq() >= 5);
     assert_eq!(world.log.records(Topic::Trusted, 0).len(), 0);
 }

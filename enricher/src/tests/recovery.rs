@@ -288,3 +288,21 @@ fn local_state_that_another_process_holds_is_waited_for_and_told() {
     world.life = Some(life);
     world.check("after the first has gone");
 }
+
+/// A folder that was copied from another system looks right in all but the ids of its topics.
+#[test]
+fn h38_a_state_folder_of_another_log_is_not_used() {
+    let other = world(Kind::RocksDb, 3);
+    let mut world = World::new(Kind::RocksDb, testing::pipeline(TTL, Collision::Bad));
+    world.log.recreate();
+    world.start().expect("starts");
+    go_on(&mut world, 100, 6);
+    world.end(Restart::FromDeltas);
+    crate::state::tests::copy(other.dir.path(), world.dir.path());
+    is_whole(&mut world, 100..106);
+    // The topic of deltas alone made anew: what the folder has cannot be told from the log any more.
+    world.end(Restart::Stopped);
+    world.log.recreate_topic(Topic::Delta);
+    let error = refused(&mut world);
+    assert!(matches!(error, RecoveryError::DeltasEnd { found: 0, .. }), "{error}");
+}
