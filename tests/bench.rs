@@ -1,10 +1,13 @@
-//! `./x bench path`: CPU an event through the whole path, beside a floor of the same run.
+//! `./x bench path`: CPU an event through the whole path, beside a floor of the same run. `enricher`, `latency`: on Kafka.
 //!
 //! The floor is what any honest gateway and enricher must pay: read the body over HTTP, append it to a file and fsync, and for each event
 //! one RocksDB get, one put and one plain append. It is frozen: tuning the product must not touch it.
 //! Load: batches of 50 Segment events of about 600 bytes, fresh ids, over four connections, from this process (not counted).
 
-use crate::harness::{Dev, http};
+pub mod enricher;
+mod latency;
+
+use crate::harness::{Dev, System, http};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
