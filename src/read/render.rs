@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use forebay_schemas::id::IdOrigin;
+use forebay_schemas::time::Micros;
 use forebay_schemas::topic::{PUBLISHED_THROUGH, Topic};
 use forebay_schemas::wire::bad::{self, Bad, Clear};
 use forebay_schemas::wire::delta::{self, Delta};
@@ -58,7 +59,7 @@ fn tick(record: &Record) -> Map<String, Value> {
         .iter()
         .find(|(name, _)| name == PUBLISHED_THROUGH)
         .and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse().ok());
-    object(json!({"_tick": true, "published_through": through.map(|us| forebay_schemas::time::Micros(us).to_rfc3339())}))
+    object(json!({"_tick": true, "published_through": through.map(|us| Micros(us).to_rfc3339())}))
 }
 
 pub fn harvested(event: &Harvested) -> Map<String, Value> {
@@ -166,11 +167,16 @@ fn delta(delta: &Delta) -> Map<String, Value> {
         "parts": delta.parts,
         "from_offset": delta.from_offset,
         "to_offset": delta.to_offset,
-        "watermark": delta.watermark.to_rfc3339(),
-        "clock": delta.clock.to_rfc3339(),
+        "watermark": known(delta.watermark),
+        "clock": known(delta.clock),
         "pipeline": delta.pipeline,
         "ops": delta.ops.iter().map(|op| json!({"key": base64(&op.key), "value": op.value.as_deref().map(base64)})).collect::<Vec<_>>(),
     }))
+}
+
+/// Nothing before a task knows any time.
+fn known(time: Micros) -> Option<String> {
+    (time.0 != i64::MIN).then(|| time.to_rfc3339())
 }
 
 pub fn raw(raw: &RawRequest) -> Map<String, Value> {

@@ -80,6 +80,11 @@ impl Registry {
         Ok(())
     }
 
+    /// Checks and registers the schemas of all topics.
+    pub fn meet(&self) -> Result<(), LogError> {
+        Topic::ALL.into_iter().try_for_each(|topic| self.id(topic).map(drop))
+    }
+
     /// The id of `topic`'s schema, checked and registered.
     pub fn id(&self, topic: Topic) -> Result<u32, LogError> {
         let subject = self.subject(topic);
@@ -104,8 +109,7 @@ impl Registry {
     }
 
     fn subject(&self, topic: Topic) -> &Subject {
-        let subject = self.subjects.iter().find(|subject| subject.topic == topic);
-        subject.expect("there is one of every topic")
+        &self.subjects[KafkaOptions::place(topic)]
     }
 
     fn find(&self, http: &Http, subject: &Subject) -> Result<Option<u32>, LogError> {
