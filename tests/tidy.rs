@@ -136,6 +136,16 @@ fn modules_have_headers_and_bounds() {
     }
 }
 
+/// One module calls C; the lint that forbids it everywhere is lifted nowhere else.
+#[test]
+fn unsafe_code_is_in_one_place() {
+    let lint = manifest("")["workspace"]["lints"]["rust"]["unsafe_code"].as_str().map(str::to_owned);
+    assert_eq!(lint.as_deref(), Some("deny"));
+    let lifted = ["allow(", "unsafe_code"].concat();
+    let places: Vec<PathBuf> = sources().into_iter().filter(|(_, text)| text.contains(&lifted)).map(|(path, _)| path).collect();
+    assert_eq!(places, [Path::new("stores/src/log/kafka/topic_id.rs")]);
+}
+
 #[test]
 fn no_leftovers() {
     // In pieces, so that this file does not find itself.

@@ -3,7 +3,7 @@
 use super::kafka::password;
 use super::{ClientProperties, ConfigError, RegistryConfig, SaslConfig, TlsConfig};
 use crate::log::embedded::{EmbeddedOptions, TopicOptions};
-use crate::log::kafka::{KafkaOptions, KafkaTopic, RegistryOptions, SaslOptions};
+use crate::log::kafka::{KafkaOptions, KafkaTopic, Patience, RegistryOptions, SaslOptions};
 use forebay_schemas::limit;
 use forebay_schemas::quantity::{Size, Span};
 use forebay_schemas::topic::{DEV_PARTITIONS, Topic};
@@ -204,6 +204,7 @@ impl LogConfig {
             sasl: sasl.transpose()?,
             registry: registry.transpose()?,
             client: self.client.0.clone(),
+            patience: Patience::default(),
         })
     }
 }

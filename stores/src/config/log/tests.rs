@@ -82,7 +82,7 @@ fn properties_that_the_laws_need_are_not_to_be_set() {
         ("ssl.key.password = \"x\"", "ssl.key.password is set by log.tls"),
         ("bootstrap.servers = \"x\"", "bootstrap.servers is set by log.brokers"),
         ("linger.msec = 1", "librdkafka says: No such configuration property: \"linger.msec\""),
-        ("linger.ms = \"soon\"", "librdkafka says: Configuration property \"linger.ms\" cannot be set to"),
+        ("linger.ms = \"soon\"", "librdkafka says: Invalid value for configuration property"),
         ("linger = [1]", "a property of librdkafka: text, a number or a truth"),
     ] {
         let error = toml::from_str::<LogConfig>(&format!("kind = \"kafka\"\n[client]\n{line}\n")).unwrap_err().to_string();
