@@ -69,6 +69,9 @@ impl Committer {
                 }
                 Err(CommitError::Unknown(why)) => {
                     tracing::warn!(lane = self.id, why, "outcome of a transaction unknown; asking the log");
+                    if began.elapsed() >= Duration::from_millis(limit::LOG_ANSWER_MS) {
+                        self.overtaken(&cuts)?;
+                    }
                     match self.resolve(&cuts)? {
                         Outcome::Committed => break,
                         Outcome::NotCommitted if !backoff.wait(&self.stop) => return Err(LaneError::Stopped(why)),
@@ -100,8 +103,18 @@ impl Committer {
         cut.reclaim.as_ref().map_or(Ok(()), |ranges| task.backend.reclaim(ranges))
     }
 
-    /// Opens the lane anew, which settles the transaction, and reads what is committed for every task of the lane: each
-    /// must stand where we left it or where this commit puts it, or somebody else was here.
+    /// A process that stood still may have a successor. Opening the lane would end it, and it has gone on already: so look
+    /// first, by questions that fence nobody. What cannot be learned so is left to `resolve`.
+    pub fn overtaken(&self, cuts: &[Cut]) -> Result<(), LaneError> {
+        for &partition in self.tasks.keys() {
+            if let Ok(found) = self.log.committed(&self.id, input(partition)) {
+                self.outcome(partition, &found, cuts)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the lane anew, which settles the transaction, and reads what is committed for every task of the lane.
     fn resolve(&mut self, cuts: &[Cut]) -> Result<Outcome, LaneError> {
         let Committer { id, log, lane, status, stop, .. } = self;
         *lane = insist(status, Note::Committing, stop, || log.lane(id))?;
@@ -110,24 +123,30 @@ impl Committer {
         for partition in partitions {
             let Committer { lane, status, stop, .. } = self;
             let found = insist(status, Note::Committing, stop, || lane.committed(input(partition)))?;
-            let stood = &self.tasks[&partition].committed;
-            let cut = cuts.iter().find(|cut| cut.partition == partition);
-            // The whole metadata: it names the life that committed, and another life may have come to the same `seq`.
-            let this = match cut {
-                Some(cut) if found.as_ref() == Some(&cut.committed) => Some(Outcome::Committed),
-                Some(_) if found == *stood => Some(Outcome::NotCommitted),
-                None if found == *stood => None,
-                Some(_) | None => {
-                    let offset = |committed: &Option<Committed>| committed.as_ref().map(|committed| committed.offset);
-                    return Err(LaneError::Moved { task: partition, expected: offset(stood), found: offset(&found) });
-                }
-            };
+            let this = self.outcome(partition, &found, cuts)?;
             match (outcome, this) {
                 (Some(one), Some(other)) if one != other => return Err(LaneError::Torn { task: partition }),
                 (_, this) => outcome = this.or(outcome),
             }
         }
         Ok(outcome.expect("a transaction has at least one task"))
+    }
+
+    /// What `found` says of this commit; `None` where the task is not part of it. A task must stand where we left it or
+    /// where this commit puts it, or somebody else was here.
+    fn outcome(&self, partition: i32, found: &Option<Committed>, cuts: &[Cut]) -> Result<Option<Outcome>, LaneError> {
+        let stood = &self.tasks[&partition].committed;
+        let cut = cuts.iter().find(|cut| cut.partition == partition);
+        // The whole metadata: it names the life that committed, and another life may have come to the same `seq`.
+        match cut {
+            Some(cut) if found.as_ref() == Some(&cut.committed) => Ok(Some(Outcome::Committed)),
+            Some(_) if found == stood => Ok(Some(Outcome::NotCommitted)),
+            None if found == stood => Ok(None),
+            Some(_) | None => {
+                let offset = |committed: &Option<Committed>| committed.as_ref().map(|committed| committed.offset);
+                Err(LaneError::Moved { task: partition, expected: offset(stood), found: offset(found) })
+            }
+        }
     }
 
     /// Flushes the task whose turn it is, so that a restart has little to catch up on.

@@ -88,6 +88,25 @@ fn whoever_finds_another_commit_than_its_own_stops() {
     world.check("successor");
 }
 
+/// Opening the lane to settle a commit would end the successor: a look that fences nobody comes first.
+#[test]
+fn a_zombie_sees_its_successor_and_leaves_it_alone() {
+    let mut world = World::new(Kind::Memory, testing::pipeline(SECOND, Collision::Bad));
+    feed(&mut world, 0);
+    world.start().expect("starts");
+    world.life().turn(5).expect("commits");
+    let mut zombie = world.life.take().expect("started");
+    zombie.read(5).expect("reads");
+    let cuts = zombie.cut();
+    zombie.committer.overtaken(&cuts).expect("nobody has overtaken it yet");
+    world.start().expect("the successor starts");
+    world.life().turn(5).expect("and commits");
+    let error = zombie.committer.overtaken(&cuts).expect_err("it is seen");
+    assert!(matches!(error, LaneError::Moved { .. }), "{error}");
+    world.run().expect("the successor works on");
+    world.check("successor");
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Event { partition: i32, id: u32, body: Body, received_ago: Duration },
