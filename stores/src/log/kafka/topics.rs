@@ -35,17 +35,16 @@ const HEAR: Duration = Duration::from_millis(100);
 /// What is there of `topics`, setting by setting, in the order of the table; others are not asked for, since a part may have no
 /// right to them. A part must not start on a topic of which one is `Refused`. Blocks; not for a thread that runs async tasks.
 pub fn check(options: &KafkaOptions, topics: &[Topic]) -> Result<Vec<Finding>, LogError> {
-    let of_these = |topic: &Topic| topics.contains(topic);
-    let plans: Vec<Plan> = plans(options).into_iter().filter(|plan| of_these(&plan.topic)).collect();
+    let plans: Vec<Plan> = topics.iter().map(|topic| Plan::new(options, *topic)).collect();
     let mut findings = Brokers::connect(options)?.look(&plans)?;
-    findings.extend(subjects::check(options)?.into_iter().filter(|finding| of_these(&finding.topic)));
+    findings.extend(subjects::check(options, topics)?);
     Ok(findings)
 }
 
 /// Makes the topics that are missing, sets what may be set, registers what is not registered; gives what it found before, good settings left out. What is
 /// not `changeable` stays as it is. `dry`: the brokers only say whether they would.
 pub fn apply(options: &KafkaOptions, dry: bool) -> Result<Vec<Finding>, LogError> {
-    let (brokers, plans) = (Brokers::connect(options)?, plans(options));
+    let (brokers, plans) = (Brokers::connect(options)?, Topic::ALL.map(|topic| Plan::new(options, topic)));
     let mut found = brokers.look(&plans)?;
     found.retain(|finding| finding.verdict != Verdict::Good);
     for plan in &plans {
@@ -56,7 +55,7 @@ pub fn apply(options: &KafkaOptions, dry: bool) -> Result<Vec<Finding>, LogError
             brokers.alter(plan, &of_topic, dry)?;
         }
     }
-    let mut schemas = subjects::check(options)?;
+    let mut schemas = subjects::check(options, &Topic::ALL)?;
     schemas.retain(|finding| finding.verdict != Verdict::Good);
     if !dry {
         brokers.wait_until_done(&plans)?;
@@ -64,10 +63,6 @@ pub fn apply(options: &KafkaOptions, dry: bool) -> Result<Vec<Finding>, LogError
     }
     found.extend(schemas);
     Ok(found)
-}
-
-fn plans(options: &KafkaOptions) -> Vec<Plan> {
-    Topic::ALL.into_iter().map(|topic| Plan::new(options, topic)).collect()
 }
 
 struct Brokers {

@@ -9,9 +9,9 @@ use forebay_schemas::topic::Topic;
 const SETTING: &str = "schema";
 
 /// Registers nothing. A registry that does not answer is `Unknown`: parts start without it.
-pub(super) fn check(options: &KafkaOptions) -> Result<Vec<Finding>, LogError> {
+pub(super) fn check(options: &KafkaOptions, topics: &[Topic]) -> Result<Vec<Finding>, LogError> {
     let Some(registry) = of(options)? else { return Ok(Vec::new()) };
-    let judge = |topic| {
+    let judge = |&topic: &Topic| {
         let (found, verdict) = match registry.registered(topic) {
             Ok(Some(id)) => (format!("id {id}"), Verdict::Good),
             Ok(None) => ("not registered".to_owned(), Verdict::Differs),
@@ -22,7 +22,7 @@ pub(super) fn check(options: &KafkaOptions) -> Result<Vec<Finding>, LogError> {
         let (wanted, changeable) = ("registered, and able to read all before it".to_owned(), verdict == Verdict::Differs);
         Finding { topic, name, setting: SETTING, found: Some(found), wanted, verdict, changeable }
     };
-    Ok(Topic::ALL.into_iter().map(judge).collect())
+    Ok(topics.iter().map(judge).collect())
 }
 
 /// Registers what `found` says is not.
