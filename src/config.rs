@@ -113,6 +113,7 @@ impl Config {
         self.objects.check().map_err(|e| at(e.key, &e.what))?;
         forebay_gateway::config::validate(&self.gateway, &self.sources).map_err(|e| at(&e.key, &e.message))?;
         self.enricher.check().map_err(|e| at(e.key, e.what))?;
+        self.table.check().map_err(|e| at(e.key, e.what))?;
         if i64::from(self.enricher.lanes) > i64::from(self.log.partitions) {
             return Err(at("enricher.lanes", "more lanes than log.partitions: those beyond would have nothing to do"));
         }

@@ -86,13 +86,15 @@ impl Plan {
 
     pub async fn start(self) -> Result<Node, Failure> {
         let Plan { config, parts: wanted, pipeline, tokens, folder } = self;
-        let listener = admin::bind(config.admin(wanted[wanted.len() - 1]))
+        let stores = stores::open(&config)?;
+        // `dev` is asked where its gateway is, which is last.
+        let addr = config.admin(wanted[wanted.len() - 1]);
+        let listener = admin::bind(addr)
             .await
-            .or_next(|| "is another forebay running? --admin names another address".to_owned())?;
+            .or_next(|| "is another forebay running? another address is named by its admin key (in `dev` by --admin)".to_owned())?;
         if let Some(folder) = &folder {
             write_effective(folder, &config)?;
         }
-        let stores = stores::open(&config)?;
         let parts = Arc::new(Parts::of(&wanted));
         let ground =
             Arc::new(Ground { config: config.clone(), stores: stores.clone(), pipeline: pipeline.clone(), registries: Arc::default() });

@@ -44,6 +44,7 @@ impl Config {
             let message = "`forebay dev` runs on the embedded log: `forebay gateway`, `enricher` and `sink table` run on Kafka";
             return Err(self.layers.error_at("log.kind", message));
         }
+        self.check_table()?;
         self.check_judging()
     }
 
@@ -56,8 +57,10 @@ impl Config {
         for (key, file) in self.log.files() {
             self.must_be_there(key, file)?;
         }
-        if part == Part::Enricher {
-            self.check_judging()?;
+        match part {
+            Part::Gateway => {}
+            Part::Enricher => self.check_judging()?,
+            Part::Table => self.check_table()?,
         }
         let tokens = self.tokens()?;
         let (key, admin) = self.admin_key(part);
@@ -84,6 +87,11 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// What the table sink reads.
+    fn check_table(&self) -> Result<(), ConfigError> {
+        self.table.files().into_iter().try_for_each(|(key, file)| self.must_be_there(key, file))
     }
 
     fn must_be_there(&self, key: &str, file: &Path) -> Result<(), ConfigError> {

@@ -203,3 +203,21 @@ fn settings_have_the_types_of_their_values() {
     assert_eq!(json("gateway.limits.wire_bytes"), serde_json::json!("20MiB"));
     assert_eq!(json("source[0].origins"), serde_json::json!([]));
 }
+
+#[test]
+fn on_kafka_nothing_of_the_folder_is_a_default_and_no_password_is_told() {
+    let text = "[log]\nkind = \"kafka\"\nbrokers = [\"kafka-1:9092\"]\nsasl.mechanism = \"PLAIN\"\nsasl.username = \"u\"\n\
+                [objects]\nkind = \"s3\"\nbucket = \"events\"\n";
+    let config = load(text, &[("FOREBAY__LOG__SASL__PASSWORD", "hush-hush")], &[]).expect("loads");
+    assert_eq!((&config.log.dir, &config.objects.dir, &config.catalog.keys.mask_file), (&None, &None, &None));
+    let told: Vec<String> = config.settings().iter().map(|s| format!("{} {} {}", s.key, s.text(), s.to_json())).collect();
+    assert!(told.iter().any(|line| line.starts_with("log.sasl.password (hidden)")), "{told:?}");
+    assert!(told.iter().all(|line| !line.contains("hush-hush")), "{told:?}");
+    // Deltas are kept for recovery, whatever stands there; Kafka would remove them by size.
+    let text = text.replace("[objects]", "topics.delta.retention = \"1d\"\n[objects]");
+    let config = load(&text, &[("FOREBAY__LOG__SASL__PASSWORD", "hush-hush")], &[]).expect("loads");
+    assert_eq!(config.kafka_options().expect("whole").topic(Topic::Delta).retention, config.enricher.delta_retention());
+    let text = text.replace("topics.delta.retention = \"1d\"", "topics.delta.max_bytes = \"1GiB\"");
+    let config = load(&text, &[("FOREBAY__LOG__SASL__PASSWORD", "hush-hush")], &[]).expect("loads");
+    assert_eq!(config.kafka_options().expect_err("by size").key, "log.topics.delta.max_bytes");
+}

@@ -114,11 +114,13 @@ impl Parts {
             let why = format!("{error:#}");
             refusals = if hindrance == Hindrance::Refused { refusals + 1 } else { 0 };
             let over = hindrance == Hindrance::Stays || refusals >= limit::START_REFUSALS;
-            self.waits.lock().insert(part, Wait { why: why.clone(), over });
+            let before = self.waits.lock().insert(part, Wait { why: why.clone(), over });
             if over {
                 return;
             }
-            tracing::warn!(part = part.name(), why, "not ready; tried again");
+            if before.is_none_or(|before| before.why != why) {
+                tracing::warn!(part = part.name(), why, "not ready; it is tried until it is");
+            }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(Duration::from_millis(limit::START_BACKOFF_MS_MAX));
         }
