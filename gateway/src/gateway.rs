@@ -56,6 +56,8 @@ pub struct Leftover {
 
 /// Where the spool lies when nothing else is said.
 const SPOOL_DIR: &str = "forebay-data/spool";
+/// A log that takes events has them sooner.
+const LATE: Duration = Duration::from_secs(10);
 /// Between two looks at threads that are to end.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -95,9 +97,9 @@ impl Gateway {
         let intake = Arc::new(Intake::new(newest.map(|newest| newest.request_id), received_at, config.limits.in_flight));
         // A share of the memory: the rest is for requests that are not durable yet.
         let handover_max = limit::HANDOVER_BYTES.min(bytes(config.limits.memory) / 4);
-        let shared = Arc::new(Shared::new(found.segments, config.spool.max_bytes.0, handover_max, metrics.clone()));
-        let of_backlog = shared.clone();
-        metrics::backlog(registry, move || of_backlog.backlog())?;
+        let shared = Arc::new(Shared::new(found.segments, config.spool.max_bytes.0, handover_max));
+        let of_spool = shared.clone();
+        metrics::show_spool(registry, move || of_spool.view())?;
         let app = Arc::new(app(&config, name, sources, intake, shared.clone(), metrics));
         let (stop, stopped) = watch::channel(false);
         let server = tokio::spawn(serve(listener, app.clone(), stopped));
@@ -174,12 +176,12 @@ impl Gateway {
         self.shared.trouble().map_or(Ok(()), |trouble| Err(trouble.to_string()))
     }
 
-    /// What an operator should know though the gateway takes traffic: outages of the log and of the object store.
+    /// What an operator should know though the gateway takes traffic: what the log or the object store has not taken.
     pub fn notes(&self) -> Vec<String> {
-        let backlog = self.shared.backlog();
-        let behind = format!("{} bytes of the spool are not on the log, the oldest for {} s", backlog.bytes, backlog.age.as_secs());
-        let log = self.shared.log.note().map(|note| format!("{note}; {behind}"));
-        log.into_iter().chain(self.shared.objects.note()).collect()
+        let (view, outage) = (self.shared.view(), self.shared.log.note());
+        let behind = format!("{} bytes of the spool are not on the log, the oldest for {} s", view.behind, view.age.as_secs());
+        let late = view.age >= LATE || outage.is_some();
+        outage.into_iter().chain(late.then_some(behind)).chain(self.shared.objects.note()).collect()
     }
 
     /// Stops accepting, finishes what is in flight, seals, publishes and lands; gives up at the deadline.

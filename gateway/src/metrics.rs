@@ -1,6 +1,6 @@
 //! The gateway's metrics (interfaces.md §5). Labels are closed sets: names from the configuration and from our own enums.
 
-use crate::spool::shared::Backlog;
+use crate::spool::shared::View;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
@@ -16,9 +16,6 @@ pub struct Metrics {
     /// From enqueue to durable.
     pub ack_seconds: Histogram,
     pub in_flight: IntGauge,
-    pub spool_bytes: IntGauge,
-    /// `{state}`: open, sealed, landed, published.
-    pub segments: IntGaugeVec,
     /// `{operation}`: write, fsync, ledger, read, damaged.
     pub spool_errors: IntCounterVec,
     pub publish_errors: IntCounter,
@@ -48,8 +45,6 @@ impl Metrics {
             registry.register(Box::new(made.clone()))?;
             Ok::<_, prometheus::Error>(made)
         };
-        let segments = IntGaugeVec::new(Opts::new("forebay_gateway_segments", "Spool segments on disk by state"), &["state"])?;
-        registry.register(Box::new(segments.clone()))?;
         let ack = HistogramOpts::new("forebay_gateway_ack_seconds", "From enqueue to the durability that the source asked for");
         let ack = HistogramVec::new(ack.buckets(ACK_BUCKETS_S.to_vec()), &["durability"])?;
         registry.register(Box::new(ack.clone()))?;
@@ -59,8 +54,6 @@ impl Metrics {
             events_refused: counters("forebay_gateway_events_refused_total", "Requests turned away", &["source", "reason"])?,
             ack_seconds: ack.with_label_values(&["spool"]),
             in_flight: gauge("forebay_gateway_in_flight", "Event requests being read or waiting for the spool")?,
-            spool_bytes: gauge("forebay_gateway_spool_bytes", "Bytes of the spool on disk")?,
-            segments,
             spool_errors: counters("forebay_gateway_spool_errors_total", "Failed operations on the spool", &["operation"])?,
             publish_errors: counter("forebay_gateway_publish_errors_total", "Appends that the log refused; they are tried again")?,
             published_events: counter("forebay_gateway_published_events_total", "Harvested events appended to the log")?,
@@ -75,28 +68,48 @@ impl Metrics {
     }
 }
 
-/// Registers what is durable here and not on the log, asked for at each scrape: an append may hang, its age grows.
-pub fn backlog(registry: &Registry, ask: impl Fn() -> Backlog + Send + Sync + 'static) -> Result<(), prometheus::Error> {
-    let bytes = IntGauge::new("forebay_gateway_backlog_bytes", "Bytes of the spool that are not on the log")?;
-    let age = Gauge::new("forebay_gateway_backlog_seconds", "Since the oldest request that is not on the log was received")?;
-    registry.register(Box::new(BacklogGauges { ask: Box::new(ask), bytes, age }))
+/// Registers the spool's gauges. It is asked at each scrape: while an append hangs, the age of what waits for it grows.
+pub fn show_spool(registry: &Registry, ask: impl Fn() -> View + Send + Sync + 'static) -> Result<(), prometheus::Error> {
+    registry.register(Box::new(SpoolGauges {
+        ask: Box::new(ask),
+        bytes: IntGauge::new("forebay_gateway_spool_bytes", "Bytes of the spool on disk")?,
+        segments: IntGaugeVec::new(Opts::new("forebay_gateway_segments", "Spool segments on disk by state"), &["state"])?,
+        behind: IntGauge::new("forebay_gateway_backlog_bytes", "Bytes of the spool that are not on the log")?,
+        age: Gauge::new("forebay_gateway_backlog_seconds", "Since the oldest request that is not on the log was received")?,
+    }))
 }
 
-struct BacklogGauges {
-    ask: Box<dyn Fn() -> Backlog + Send + Sync>,
+struct SpoolGauges {
+    ask: Box<dyn Fn() -> View + Send + Sync>,
     bytes: IntGauge,
+    /// `{state}`: open, sealed, landed, published.
+    segments: IntGaugeVec,
+    behind: IntGauge,
     age: Gauge,
 }
 
-impl Collector for BacklogGauges {
+impl SpoolGauges {
+    fn all(&self) -> [&dyn Collector; 4] {
+        [&self.bytes, &self.segments, &self.behind, &self.age]
+    }
+}
+
+impl Collector for SpoolGauges {
     fn desc(&self) -> Vec<&Desc> {
-        self.bytes.desc().into_iter().chain(self.age.desc()).collect()
+        self.all().into_iter().flat_map(Collector::desc).collect()
     }
     fn collect(&self) -> Vec<MetricFamily> {
-        let backlog = (self.ask)();
-        self.bytes.set(i64::try_from(backlog.bytes).unwrap_or(i64::MAX));
-        self.age.set(backlog.age.as_secs_f64());
-        self.bytes.collect().into_iter().chain(self.age.collect()).collect()
+        let View { bytes, segments, behind, age } = (self.ask)();
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        self.bytes.set(number(bytes));
+        for (state, count) in
+            [("open", segments.open), ("sealed", segments.sealed), ("landed", segments.landed), ("published", segments.published)]
+        {
+            self.segments.with_label_values(&[state]).set(count);
+        }
+        self.behind.set(number(behind));
+        self.age.set(age.as_secs_f64());
+        self.all().into_iter().flat_map(Collector::collect).collect()
     }
 }
 

@@ -209,3 +209,37 @@ fn shorten_largest(piece: &mut Piece) -> bool {
     }
     smaller
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spool::shelf::{Landing, Segment};
+    use crate::testing::{Disk, FakeLog};
+    use forebay_schemas::id::RequestId;
+
+    /// The cutter may be slow, or wait for a file that cannot be read: an empty outbox says nothing.
+    #[test]
+    fn an_idle_tick_waits_until_all_is_published() {
+        let folder = tempfile::tempdir().expect("folder");
+        let name = SegmentName::new(Micros(0), "g1", RequestId(uuid::Uuid::from_u128(1)));
+        let held = Segment { durable: 10, sealed: true, landing: Landing::Waiting, taken: 0, published: 0, damaged: false };
+        let log = Arc::new(FakeLog::default());
+        let mut publisher = Publisher {
+            dir: Arc::new(SpoolDir::open(folder.path(), Arc::new(Disk::new())).expect("opens")),
+            shared: Arc::new(Shared::new(vec![(name.clone(), held)], u64::MAX, 0)),
+            intake: Arc::new(Intake::new(None, Micros(7), 1)),
+            outbox: Arc::default(),
+            log: log.clone(),
+            metrics: Metrics::new(&prometheus::Registry::new()).expect("metrics"),
+            gateway: Bytes::from_static(b"g1"),
+            progress: Progress::default(),
+        };
+        publisher.tick();
+        assert_eq!(log.ticks(), []);
+        publisher.published(&name, 10);
+        publisher.tick();
+        let ticks = log.ticks();
+        assert_eq!(ticks.iter().map(|(partition, _)| *partition).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert!(ticks.iter().all(|(_, through)| *through > 7));
+    }
+}

@@ -234,7 +234,7 @@ fn cut_refusal(app: &App, cut: Cut) -> (Refusal, usize) {
 fn of(trouble: Trouble) -> RefusalReason {
     match trouble {
         Trouble::Full => RefusalReason::SpoolFull,
-        Trouble::Failed => RefusalReason::SpoolFailed,
+        Trouble::Failed | Trouble::Stuck => RefusalReason::SpoolFailed,
     }
 }
 

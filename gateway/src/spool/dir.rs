@@ -198,8 +198,15 @@ impl SpoolDir {
         let file = options().write(true).open(self.file(name))?;
         file.set_len(scan.length)?;
         file.sync_all()?;
-        self.remember(scan.newest)?;
-        self.note(name, LedgerRecord::Sealed { length: scan.length, requests: scan.requests, sha256: scan.sha256 }, true)
+        let record = LedgerRecord::Sealed { length: scan.length, requests: scan.requests, sha256: scan.sha256 };
+        match self.remember(scan.newest).and_then(|()| self.note(name, record, true)) {
+            // Publishing and landing what is here is what makes room again; the next start looks at the file anew.
+            Err(error) if is_full(&error) => {
+                tracing::error!(segment = name.file(), %error, "the seal of a segment cannot be noted");
+                Ok(())
+            }
+            noted => noted,
+        }
     }
 
     /// The whole part of a segment; `None` when it holds no request.
@@ -283,6 +290,10 @@ pub fn names(path: &Path) -> io::Result<Vec<SegmentName>> {
         names.extend(file.to_str().filter(|file| file.ends_with(SEGMENT)).and_then(SegmentName::parse_file));
     }
     Ok(names)
+}
+
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 fn options() -> OpenOptions {

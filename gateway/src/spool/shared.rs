@@ -6,8 +6,7 @@
 
 use super::Kept;
 use super::dir::SpoolDir;
-use super::shelf::{Landing, Segment, SegmentId, Shelf, Stretch};
-use crate::metrics::Metrics;
+use super::shelf::{Counts, Landing, Segment, SegmentId, Shelf, Stretch};
 use crate::outage::Outage;
 use crate::{clock, ids};
 use forebay_gateway_core::segment::SegmentName;
@@ -16,7 +15,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
@@ -45,12 +44,14 @@ pub enum Next {
     End,
 }
 
-/// What is durable here and not on the log.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Backlog {
-    /// On disk.
+/// The spool as people see it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct View {
     pub bytes: u64,
-    /// Since the oldest of it was received.
+    pub segments: Counts,
+    /// Bytes that are not on the log.
+    pub behind: u64,
+    /// Since the oldest of them was received.
     pub age: Duration,
 }
 
@@ -61,7 +62,12 @@ pub enum Trouble {
     Full,
     #[error("the spool cannot be written")]
     Failed,
+    #[error("the spool's disk does not answer")]
+    Stuck,
 }
+
+/// A write that takes longer keeps new requests from waiting for it.
+const STUCK: Duration = Duration::from_secs(5);
 
 pub struct Shared {
     state: Mutex<State>,
@@ -74,7 +80,8 @@ pub struct Shared {
     handover_max: usize,
     /// The last write failed and none has gone through since: new requests are turned away unread.
     broken: Mutex<Option<Trouble>>,
-    metrics: Metrics,
+    /// Since when the writer waits for the disk.
+    writing: Mutex<Option<Instant>>,
     pub log: Outage,
     pub objects: Outage,
 }
@@ -92,7 +99,7 @@ struct State {
 
 impl Shared {
     /// `handover_max`: bytes of requests that may wait in memory for the log.
-    pub fn new(segments: Vec<(SegmentName, Segment)>, bytes_max: u64, handover_max: usize, metrics: Metrics) -> Shared {
+    pub fn new(segments: Vec<(SegmentName, Segment)>, bytes_max: u64, handover_max: usize) -> Shared {
         let mut state = State {
             shelf: Shelf::default(),
             names: BTreeMap::new(),
@@ -114,7 +121,7 @@ impl Shared {
             bytes_max,
             handover_max,
             broken: Mutex::new(None),
-            metrics,
+            writing: Mutex::new(None),
             log: Outage::new("the log does not take events", "the log takes events again"),
             objects: Outage::new("the object store does not take segments", "the object store takes segments again"),
         };
@@ -199,13 +206,18 @@ impl Shared {
         self.state.lock().shelf.all_published()
     }
 
-    pub fn backlog(&self) -> Backlog {
+    pub fn view(&self) -> View {
         let state = self.state.lock();
         let unpublished = state.shelf.unpublished();
         // The first request of a segment may be on the log already: then `through` is nearer.
         let since = unpublished.oldest.map(|first| ids::time(first).max(state.through.unwrap_or(Micros(i64::MIN))));
         let age = since.map_or(0, |since| (clock::now().0 - since.0).max(0));
-        Backlog { bytes: unpublished.bytes, age: Duration::from_micros(age.unsigned_abs()) }
+        View {
+            bytes: state.shelf.bytes(),
+            segments: state.shelf.counts(),
+            behind: unpublished.bytes,
+            age: Duration::from_micros(age.unsigned_abs()),
+        }
     }
 
     /// Waits up to `wait` for a sealed segment, which is the caller's from then on; `Err` when none will come.
@@ -254,7 +266,7 @@ impl Shared {
     /// A wait that ends early when the phase moves on.
     pub fn rest(&self, wait: Duration) -> Phase {
         let mut state = self.state.lock();
-        let until = std::time::Instant::now() + wait;
+        let until = Instant::now() + wait;
         let from = state.phase;
         while state.phase == from && !self.changed.wait_until(&mut state, until).timed_out() {}
         state.phase
@@ -285,21 +297,22 @@ impl Shared {
         self.broken.lock().is_some()
     }
 
-    pub fn trouble(&self) -> Option<Trouble> {
-        let full = self.bytes.load(Ordering::Relaxed) >= self.bytes_max;
-        if full { Some(Trouble::Full) } else { *self.broken.lock() }
+    /// Since when a block is on its way to the disk, if one is.
+    pub fn writing(&self, since: Option<Instant>) {
+        *self.writing.lock() = since;
     }
 
-    /// Shows the state outside and wakes whoever waits for this kind of news.
-    fn settle(&self, state: MutexGuard<'_, State>, news: &Condvar) {
-        let bytes = state.shelf.bytes();
-        self.bytes.store(bytes, Ordering::Relaxed);
-        self.metrics.spool_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let counts = state.shelf.counts();
-        for (label, count) in [("open", counts.open), ("sealed", counts.sealed), ("landed", counts.landed), ("published", counts.published)]
-        {
-            self.metrics.segments.with_label_values(&[label]).set(count);
+    pub fn trouble(&self) -> Option<Trouble> {
+        if self.bytes.load(Ordering::Relaxed) >= self.bytes_max {
+            return Some(Trouble::Full);
         }
+        let stuck = || self.writing.lock().filter(|since| since.elapsed() >= STUCK).map(|_| Trouble::Stuck);
+        self.broken.lock().or_else(stuck)
+    }
+
+    /// Lets go of the state and wakes whoever waits for this kind of news.
+    fn settle(&self, state: MutexGuard<'_, State>, news: &Condvar) {
+        self.bytes.store(state.shelf.bytes(), Ordering::Relaxed);
         drop(state);
         news.notify_all();
     }

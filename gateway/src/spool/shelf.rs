@@ -5,6 +5,7 @@
 
 use forebay_schemas::id::RequestId;
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// A segment is known by the id of its first request, which also orders it.
 pub type SegmentId = RequestId;
@@ -41,9 +42,13 @@ pub struct Stretch {
     pub to: u64,
 }
 
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub struct Shelf {
     segments: BTreeMap<SegmentId, Segment>,
+    /// Of all `durable`: asked for with every block, and an outage leaves thousands of segments.
+    bytes: u64,
+    /// Nothing before this segment is to be taken.
+    taking: SegmentId,
 }
 
 /// What is durable here and not known to be on the log.
@@ -54,7 +59,7 @@ pub struct Unpublished {
     pub oldest: Option<SegmentId>,
 }
 
-/// Segments by state, for the metrics.
+/// Segments by state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     pub open: i64,
@@ -63,11 +68,19 @@ pub struct Counts {
     pub published: i64,
 }
 
+impl Default for Shelf {
+    fn default() -> Shelf {
+        Shelf { segments: BTreeMap::new(), bytes: 0, taking: RequestId(Uuid::nil()) }
+    }
+}
+
 impl Shelf {
     /// A segment as it was found or begun; `published` may not lead, and what is behind it is on nobody's way.
     pub fn put(&mut self, id: SegmentId, segment: Segment) {
         let published = segment.published.min(segment.durable);
-        self.segments.insert(id, Segment { published, taken: published, ..segment });
+        self.bytes += segment.durable;
+        let before = self.segments.insert(id, Segment { published, taken: published, ..segment });
+        self.bytes -= before.map_or(0, |before| before.durable);
     }
     pub fn get(&self, id: SegmentId) -> Option<Segment> {
         self.segments.get(&id).copied()
@@ -83,6 +96,7 @@ impl Shelf {
     }
     pub fn take(&mut self, id: SegmentId, to: u64) {
         self.change(id, |s| s.taken = s.taken.max(to).min(s.durable));
+        self.taking = self.taking.max(id);
     }
     pub fn publish(&mut self, id: SegmentId, to: u64) {
         self.change(id, |s| s.published = s.published.max(to).min(s.durable));
@@ -93,7 +107,7 @@ impl Shelf {
 
     /// The oldest blocks that are not on their way to the log.
     pub fn to_take(&self) -> Option<Stretch> {
-        let (id, s) = self.segments.iter().find(|(_, s)| s.taken < s.durable && !s.damaged)?;
+        let (id, s) = self.segments.range(self.taking..).find(|(_, s)| s.taken < s.durable && !s.damaged)?;
         Some(Stretch { segment: *id, from: s.taken, to: s.durable })
     }
     /// Whether the log has all that it can be given.
@@ -110,12 +124,12 @@ impl Shelf {
     /// Takes out the segments that may be deleted, oldest first.
     pub fn take_done(&mut self) -> Vec<SegmentId> {
         let done = |s: &Segment| s.sealed && s.landing == Landing::Landed && s.published == s.durable && !s.damaged;
-        let ids: Vec<SegmentId> = self.segments.iter().filter(|(_, s)| done(s)).map(|(id, _)| *id).collect();
-        self.segments.retain(|id, _| !ids.contains(id));
+        let (ids, bytes): (Vec<SegmentId>, Vec<u64>) = self.segments.extract_if(.., |_, s| done(s)).map(|(id, s)| (id, s.durable)).unzip();
+        self.bytes -= bytes.iter().sum::<u64>();
         ids
     }
     pub fn bytes(&self) -> u64 {
-        self.segments.values().map(|s| s.durable).sum()
+        self.bytes
     }
     pub fn len(&self) -> usize {
         self.segments.len()
@@ -135,7 +149,9 @@ impl Shelf {
 
     fn change(&mut self, id: SegmentId, how: impl FnOnce(&mut Segment)) {
         if let Some(segment) = self.segments.get_mut(&id) {
+            self.bytes -= segment.durable;
             how(segment);
+            self.bytes += segment.durable;
         }
     }
 }
@@ -145,7 +161,7 @@ mod tests {
     use super::*;
 
     fn id(n: u128) -> SegmentId {
-        RequestId(uuid::Uuid::from_u128(n))
+        RequestId(Uuid::from_u128(n))
     }
     fn segment(durable: u64) -> Segment {
         Segment { durable, sealed: false, landing: Landing::Waiting, taken: 0, published: 100, damaged: false }
@@ -177,17 +193,19 @@ mod tests {
         let mut shelf = Shelf::default();
         shelf.put(id(2), segment(300));
         shelf.put(id(1), Segment { published: 9_999, ..segment(200) });
-        assert_eq!(shelf.get(id(1)).map(|s| s.published), Some(200));
+        assert_eq!((shelf.get(id(1)).map(|s| s.published), shelf.bytes()), (Some(200), 500));
         assert_eq!(shelf.to_take(), Some(Stretch { segment: id(2), from: 100, to: 300 }));
         shelf.grow(id(1), 250);
         assert_eq!(shelf.to_take(), Some(Stretch { segment: id(1), from: 200, to: 250 }));
         shelf.take(id(1), 250);
         assert_eq!(shelf.to_take(), Some(Stretch { segment: id(2), from: 100, to: 300 }));
         assert_eq!((shelf.all_published(), shelf.unpublished()), (false, Unpublished { bytes: 250, oldest: Some(id(1)) }));
+        shelf.take(id(2), 200);
+        assert_eq!(shelf.to_take(), Some(Stretch { segment: id(2), from: 200, to: 300 }));
         shelf.publish(id(2), 300);
         assert!(!shelf.all_published());
         shelf.damage(id(1));
         assert!(shelf.all_published(), "what is damaged is waited for no longer, but still told");
-        assert_eq!((shelf.to_take().map(|next| next.segment), shelf.unpublished().bytes), (Some(id(2)), 50));
+        assert_eq!((shelf.unpublished().bytes, shelf.bytes()), (50, 550));
     }
 }

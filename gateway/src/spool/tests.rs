@@ -54,7 +54,7 @@ impl Rig {
         let metrics = Metrics::new(&prometheus::Registry::new()).expect("metrics");
         let at = found.newest.map_or(Micros(0), |newest| newest.received_at);
         let intake = Arc::new(Intake::new(found.newest.map(|newest| newest.request_id), at, 100));
-        let shared = Arc::new(Shared::new(found.segments, u64::MAX, 1 << 20, metrics.clone()));
+        let shared = Arc::new(Shared::new(found.segments, u64::MAX, 1 << 20));
         let writer = Writer {
             dir: dir.clone(),
             intake: intake.clone(),
@@ -232,6 +232,31 @@ fn a_disk_that_failed_is_asked_before_it_is_called_well() {
         assert_eq!(rig.shared.trouble(), None);
     }
     assert!(fs::read_dir(folder.path()).expect("lists").all(|e| !e.expect("an entry").file_name().to_string_lossy().ends_with("tmp")));
+}
+
+#[test]
+fn a_spool_on_a_full_disk_opens_and_gives_what_it_holds() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut rig = Rig::open(folder.path());
+    assert_eq!(rig.commit(&["a"]), [true]);
+    drop(rig);
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("newest.tmp")).expect("links");
+    let rig = Rig::open(folder.path());
+    assert!(matches!(rig.shared.to_take(Duration::ZERO), Next::Disk(..)));
+    assert!(rig.shared.to_land(Duration::ZERO).expect("running").is_some());
+    assert_eq!(bodies(folder.path()), ["a"]);
+}
+
+#[test]
+fn a_disk_that_does_not_answer_is_told_while_it_lasts() {
+    let folder = tempfile::tempdir().expect("folder");
+    let rig = Rig::open(folder.path());
+    rig.shared.writing(Some(Instant::now()));
+    assert_eq!(rig.shared.trouble(), None);
+    rig.shared.writing(Instant::now().checked_sub(Duration::from_secs(60)));
+    assert_eq!(rig.shared.trouble(), Some(Trouble::Stuck));
+    rig.shared.writing(None);
+    assert_eq!(rig.shared.trouble(), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! Invariants: nothing is acknowledged before its block is synced; after a failed write the file ends at its last good
 //! border; after a failed fsync nothing of that block is trusted and the segment takes no more.
 
-use super::dir::{Newest, SpoolDir};
+use super::dir::{Newest, SpoolDir, is_full};
 use super::file::SegmentFile;
 use super::intake::{Intake, NotKept, Taken, Waiting};
 use super::shared::{Block, Phase, Shared, Trouble};
@@ -91,7 +91,10 @@ impl Writer {
     pub fn commit(&mut self, batch: Vec<Waiting>) {
         let Some(first) = batch.first() else { return };
         self.seal_when_due(first.kept.raw.received_at);
-        match self.write(&batch) {
+        self.shared.writing(Some(Instant::now()));
+        let written = self.write(&batch);
+        self.shared.writing(None);
+        match written {
             Ok((begun, start, end)) => {
                 let Some(segment) = self.open.as_ref().map(|open| open.name.clone()) else { return };
                 self.shared.recovered();
@@ -240,8 +243,5 @@ impl Writer {
 }
 
 fn trouble(error: &io::Error) -> Trouble {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Trouble::Full,
-        _ => Trouble::Failed,
-    }
+    if is_full(error) { Trouble::Full } else { Trouble::Failed }
 }
