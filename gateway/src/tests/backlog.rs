@@ -164,3 +164,34 @@ async fn an_event_too_large_for_the_log_does_not_hold_up_those_behind_it() {
     assert_eq!(told, [whole, (Content::Bytes, Some(large.len() as u64)), whole, whole]);
     assert_eq!(events[1].payload, large.as_bytes()[..limit::CUT_BYTES]);
 }
+
+#[tokio::test]
+async fn a_damaged_segment_is_kept_and_told_and_holds_up_nobody() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (log, objects): (Arc<FakeLog>, Arc<FakeObjects>) = Default::default();
+    let small = |config: &mut Config| config.spool.segment_bytes = Size(1);
+    log.set(LogFault::Fails);
+    let rig = Rig::start_with(folder.path(), vec![], small, log.clone(), objects.clone()).await;
+    for id in ["e1", "e2", "e3"] {
+        check(&rig.events(&[id]).await, 200);
+    }
+    drop(rig);
+    log.entries.lock().clear();
+    log.set(LogFault::Works);
+    let mut names = crate::spool::dir::names(folder.path()).expect("lists");
+    names.sort_by_key(|name| name.first);
+    let second = folder.path().join(names[1].file());
+    let mut bytes = std::fs::read(&second).expect("reads");
+    let last = bytes.len() - 20;
+    bytes[last] ^= 1;
+    std::fs::write(&second, &bytes).expect("writes");
+
+    let rig = Rig::start_with(folder.path(), vec![], small, log.clone(), objects).await;
+    until("the others are published", || log.ids() == ["e1", "e3"]).await;
+    assert_eq!(rig.metric("forebay_gateway_spool_errors_total"), 1.0);
+    until("the rest is finished", || rig.metric("forebay_gateway_spool_bytes") == bytes.len() as f64).await;
+    assert!(rig.metric("forebay_gateway_backlog_bytes") > 0.0, "as long as it is there");
+    check(&rig.events(&["e4"]).await, 200);
+    assert_eq!(rig.drain().await, Leftover { segments: 1, bytes: bytes.len() as u64 });
+    assert_eq!((log.ids(), second.exists()), (vec!["e1".into(), "e3".into(), "e4".into()], true));
+}
