@@ -241,7 +241,7 @@ impl Run {
             Fault::DieAt(role, place) => {
                 self.restart_with(role, &format!("{place}:{}", 2 + self.random % 5));
                 let process = &mut self.cluster.roles[role].process;
-                poll(&format!("{place} to be passed"), || !process.is_running(), || String::new());
+                poll(&format!("{place} to be passed"), || !process.is_running(), String::new);
             }
             Fault::BucketDown => {
                 self.s3.kill();

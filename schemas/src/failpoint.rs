@@ -51,11 +51,9 @@ mod tests {
 
     #[test]
     fn read_as_written() {
-        for (text, name, nth, pause) in [
-            ("a.b", "a.b", 1, None),
-            ("a.b:3", "a.b", 3, None),
-            ("pause:a.b:2:1500", "a.b", 2, Some(Duration::from_millis(1_500))),
-        ] {
+        for (text, name, nth, pause) in
+            [("a.b", "a.b", 1, None), ("a.b:3", "a.b", 3, None), ("pause:a.b:2:1500", "a.b", 2, Some(Duration::from_millis(1_500)))]
+        {
             let armed = read(text);
             assert_eq!((&*armed.name, armed.left.into_inner(), armed.pause), (name, nth, pause));
         }
