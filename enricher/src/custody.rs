@@ -9,6 +9,7 @@
 //! Owns: finding the holders of this process's tasks and handing the tasks on. Does not own: names (`layout`), what
 //! counts as the last commit (`recovery`). Invariant: E3, at any time exactly one name can commit a task.
 
+use crate::at_once::at_once;
 use crate::commit::input;
 use crate::delta::Head;
 use crate::error::{LaneError, RecoveryError};
@@ -27,9 +28,10 @@ use std::time::Instant;
 pub fn take(recovery: &Recovery<'_>, rules: &Rules, tasks: &[i32]) -> Result<(), LaneError> {
     let mut backoff = Backoff::default();
     for _ in 0..limit::CUSTODY_ROUNDS {
+        let lanes = at_once(tasks, |task| Ok(standing(recovery, rules, *task, None)?.and_then(|standing| standing.point.lanes)))?;
         let mut others: BTreeMap<String, Vec<i32>> = BTreeMap::new();
-        for &task in tasks {
-            let holder = rules.layout.holder(task, standing(recovery, rules, task, None)?.and_then(|standing| standing.point.lanes));
+        for (&task, lanes) in tasks.iter().zip(lanes) {
+            let holder = rules.layout.holder(task, lanes);
             if holder != rules.layout.id(task) {
                 others.entry(holder).or_default().push(task);
             }

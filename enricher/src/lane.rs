@@ -5,6 +5,7 @@
 //! Invariants: at most one batch is being committed and one filled; what is read for a batch is bounded by
 //! `limit::COMMIT_*`; a lane that cannot go on stops and says why, and nothing it had not committed is lost.
 
+use crate::at_once::at_once;
 use crate::commit::{Committer, Standing, condemn_if_corrupt, input};
 use crate::error::LaneError;
 use crate::metrics::{Metrics, TaskMetrics};
@@ -16,7 +17,7 @@ use crate::status::{Note, Status};
 use crate::stop::Stop;
 use crate::task::{Cut, Rules, Task};
 use forebay_schemas::limit;
-use forebay_stores::log::{Log, LogError, Reader, TopicPartition};
+use forebay_stores::log::{Committed, Log, LogError, Reader, TopicPartition};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -94,18 +95,16 @@ pub fn recover(plan: &Plan) -> Result<(Vec<Ready>, Committer), LaneError> {
         stop: &plan.stop,
         report: &|reached, target| plan.status.recovering(reached, target),
     };
-    let mut tasks = Vec::new();
-    let mut standings = BTreeMap::new();
+    let mut committed = Vec::with_capacity(plan.partitions.len());
     for &partition in &plan.partitions {
-        let committed = producer.committed(input(partition))?;
-        let recovered = recovery.task(partition, committed.as_ref()).map_err(|error| LaneError::recovery(partition, error))?;
-        let Recovered { backend, seq, offset, deltas_from } = recovered;
-        let told = committed.as_ref().is_some_and(|committed| committed.offset == offset);
-        standings.insert(partition, Standing { backend: backend.clone(), committed, deltas_from, flushed_at: Instant::now() });
-        let task = Task::new(partition, plan.rules.clone(), backend, seq, offset);
-        let task = task.map_err(|error| state_error(plan, partition, error))?;
-        let reader = plan.log.reader(task.input(), offset).map_err(|error| LaneError::reading(partition, error))?;
-        tasks.push(Ready { task, reader, told });
+        committed.push((partition, producer.committed(input(partition))?));
+    }
+    let recovered = at_once(&committed, |(partition, committed)| ready(plan, &recovery, *partition, committed.as_ref()))?;
+    let (mut tasks, mut standings) = (Vec::new(), BTreeMap::new());
+    for ((partition, committed), (ready, deltas_from)) in committed.into_iter().zip(recovered) {
+        let backend = ready.task.backend().clone();
+        standings.insert(partition, Standing { backend, committed, deltas_from, flushed_at: Instant::now() });
+        tasks.push(ready);
     }
     let committer = Committer {
         id: plan.id.clone(),
@@ -118,6 +117,17 @@ pub fn recover(plan: &Plan) -> Result<(Vec<Ready>, Committer), LaneError> {
         stop: plan.stop.clone(),
     };
     Ok((tasks, committer))
+}
+
+/// One task, and from where its deltas go on.
+fn ready(plan: &Plan, recovery: &Recovery<'_>, partition: i32, committed: Option<&Committed>) -> Result<(Ready, Option<i64>), LaneError> {
+    let recovered = recovery.task(partition, committed).map_err(|error| LaneError::recovery(partition, error))?;
+    let Recovered { backend, seq, offset, deltas_from } = recovered;
+    let task = Task::new(partition, plan.rules.clone(), backend, seq, offset);
+    let task = task.map_err(|error| state_error(plan, partition, error))?;
+    let reader = plan.log.reader(task.input(), offset).map_err(|error| LaneError::reading(partition, error))?;
+    let told = committed.is_some_and(|committed| committed.offset == offset);
+    Ok((Ready { task, reader, told }, deltas_from))
 }
 
 fn commit_thread(mut committer: Committer, cuts: Receiver<Vec<Cut>>, settled: SyncSender<Result<Vec<Cut>, LaneError>>) {

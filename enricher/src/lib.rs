@@ -14,6 +14,7 @@ mod custody;
 mod recovery;
 pub mod seek;
 mod lane;
+mod at_once;
 mod task;
 mod guard;
 mod progress;

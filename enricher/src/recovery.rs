@@ -40,7 +40,7 @@ pub struct Recovery<'a> {
     pub patience: Duration,
     pub stop: &'a Stop,
     /// Told how far it is: the commit reached, the commit to reach.
-    pub report: &'a dyn Fn(i64, i64),
+    pub report: &'a (dyn Fn(i64, i64) + Sync),
 }
 
 /// Where a task goes on.

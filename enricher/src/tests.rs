@@ -7,6 +7,7 @@ mod embedded;
 mod faults;
 mod formats;
 mod garbage;
+mod kafka;
 mod lanes;
 mod outage;
 mod recovery;

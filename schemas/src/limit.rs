@@ -117,6 +117,8 @@ pub const STATE_CACHE_BYTES: usize = 32 << 20;
 pub const COMMIT_LATE_MS: u64 = 10_000;
 /// How often a starting enricher tries to take tasks over from lanes of another layout while others do the same.
 pub const CUSTODY_ROUNDS: usize = 16;
+/// Tasks whose standing is asked for, or whose state comes back, at the same time.
+pub const TASKS_AT_ONCE: usize = 16;
 /// How long a starting task waits for its local state while another process still has it open.
 pub const STATE_HELD_MS: u64 = 10_000;
 /// Gateways that a task's watermark waits for, and the bytes of a gateway's or source's name; a record with longer ones
