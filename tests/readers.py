@@ -16,7 +16,6 @@ import datetime
 import importlib.util
 import json
 import pathlib
-import sqlite3
 import sys
 import tomllib
 
@@ -64,6 +63,9 @@ class Folder:
         """As a user does: the folder alone, by way of its version-hint.text."""
         return f"{self.warehouse}/forebay/trusted_events"
 
+    def loaded(self):
+        return in_sql(f"sqlite:///{self.catalogue}", self)
+
 
 class Bucket:
     """What the roles keep: the table by S3's protocol, landed requests as the server's files."""
@@ -78,6 +80,7 @@ class Bucket:
         self.objects = files / objects["bucket"] / objects.get("prefix", "")
         self.warehouse = table["warehouse"]
         self.catalogue = table["catalogue"]
+        self.password = pathlib.Path(table["catalogue_password_file"]).read_text().strip() if "catalogue_password_file" in table else None
         self.secret = (
             f"CREATE SECRET (TYPE s3, KEY_ID '{key}', SECRET '{secret}', REGION 'us-east-1', ENDPOINT '{address}', "
             f"URL_STYLE 'path', USE_SSL {scheme == 'https'})"
@@ -91,8 +94,25 @@ class Bucket:
 
     def scanned(self):
         """In a bucket the catalogue alone says which metadata file is current."""
-        with sqlite3.connect(f"file:{self.catalogue}?mode=ro", uri=True) as catalogue:
-            return catalogue.execute("SELECT metadata_location FROM iceberg_tables").fetchone()[0]
+        return self.loaded().metadata_location
+
+    def loaded(self):
+        if self.catalogue.startswith("http"):
+            from pyiceberg.catalog.rest import RestCatalog
+
+            return RestCatalog("forebay", uri=self.catalogue, **self.properties).load_table(TABLE)
+        if self.catalogue.startswith("postgres"):
+            from sqlalchemy import make_url
+
+            url = make_url(self.catalogue).set(drivername="postgresql+psycopg", password=self.password)
+            return in_sql(url.render_as_string(hide_password=False), self)
+        return in_sql(f"sqlite:///{self.catalogue}", self)
+
+
+def in_sql(url, system):
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    return SqlCatalog("forebay", uri=url, warehouse=system.warehouse, **system.properties).load_table(TABLE)
 
 
 def batches(reader, system, columns):
@@ -119,10 +139,7 @@ def extension(name):
 
 
 def by_pyiceberg(system, columns):
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    catalog = SqlCatalog("forebay", uri=f"sqlite:///{system.catalogue}", warehouse=system.warehouse, **system.properties)
-    return catalog.load_table(TABLE).scan(selected_fields=tuple(columns or ["*"])).to_arrow_batch_reader()
+    return system.loaded().scan(selected_fields=tuple(columns or ["*"])).to_arrow_batch_reader()
 
 
 def rows(reader, everything):

@@ -2,7 +2,6 @@
 
 use crate::process::{Process, Slot};
 use crate::{Folder, Home, Port, Result, S3, http, java};
-use std::path::PathBuf;
 
 pub struct RestCatalogue {
     process: Slot,
@@ -49,11 +48,6 @@ impl RestCatalogue {
     /// After a kill, with all that was committed.
     pub fn restart(&self) -> Result<()> {
         self.process.restart(|| launch(&self.port, &self.folder, &self.properties))
-    }
-
-    /// Its own catalogue in SQL.
-    pub fn file(&self) -> PathBuf {
-        self.folder.path.join("catalogue.sqlite")
     }
 }
 

@@ -27,7 +27,7 @@ impl Postgres {
             chown(&folder.path, Some(id), None)?;
         }
         let mut make = program("initdb")?;
-        make.arg("-D").arg(folder.path.join("data")).args(["-U", USER, "--auth=scram-sha-256", "--no-locale", "--no-sync"]);
+        make.arg("-D").arg(folder.path.join("data")).args(["-U", USER, "--auth=scram-sha-256", "--no-locale", "--encoding=UTF8", "--no-sync"]);
         process::output({
             make.arg("--pwfile").arg(secret);
             make
@@ -43,11 +43,6 @@ impl Postgres {
 
     pub const fn password(&self) -> &'static str {
         PASSWORD
-    }
-
-    /// Host and port, for a proxy.
-    pub fn address(&self) -> String {
-        self.port.address()
     }
 
     /// Runs statements in the database `name`, by psql; gives what they print.

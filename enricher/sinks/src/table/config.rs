@@ -4,7 +4,7 @@ use super::place::{CatalogueAt, Warehouse};
 use forebay_schemas::quantity::{Size, Span};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -100,9 +100,70 @@ impl Default for Config {
     }
 }
 
+/// What is wrong, and where it was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfigError {
+    pub key: &'static str,
+    pub what: &'static str,
+}
+
 impl Config {
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let fail = |key, what| Err(ConfigError { key, what });
+        if self.catalogue_password_file.is_some() && !matches!(self.catalogue, CatalogueAt::Postgres(_)) {
+            return fail(
+                "sink.table.catalogue_password_file",
+                "goes with a catalogue in Postgres alone: remove it, or name a postgres://… catalogue",
+            );
+        }
+        if !self.rest.is_default() && !matches!(self.catalogue, CatalogueAt::Rest(_)) {
+            return fail("sink.table.rest", "goes with a REST catalogue alone: remove it, or name an https://… catalogue");
+        }
+        if self.rest.token_file.is_some() && self.rest.credential_file.is_some() {
+            return fail("sink.table.rest.credential_file", "both it and rest.token_file say who the sink is: remove one");
+        }
+        Ok(())
+    }
+
+    /// The files that it names for a start to read, by key.
+    pub fn files(&self) -> Vec<(&'static str, &Path)> {
+        let files = [
+            ("sink.table.catalogue_password_file", &self.catalogue_password_file),
+            ("sink.table.rest.token_file", &self.rest.token_file),
+            ("sink.table.rest.credential_file", &self.rest.credential_file),
+            ("sink.table.rest.ca_file", &self.rest.ca_file),
+        ];
+        files.into_iter().filter_map(|(key, file)| Some((key, file.as_deref()?))).collect()
+    }
+
     /// A file's age at which nobody can still be about to commit it.
     pub(crate) fn orphan_grace(&self) -> Duration {
         self.orphan_age.0.max(self.commit_interval.0 * 2 + Duration::from_secs(60))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_go_together_is_said_with_its_key() {
+        let key = |text: &str| toml::from_str::<Config>(text).unwrap().check().err().map(|error| error.key);
+        assert_eq!(key("catalogue = \"postgres://u@h/d\"\ncatalogue_password_file = \"f\""), None);
+        assert_eq!(key("catalogue = \"https://h\"\nrest.token_file = \"f\"\nrest.warehouse = \"w\""), None);
+        assert_eq!(key("catalogue_password_file = \"f\""), Some("sink.table.catalogue_password_file"));
+        assert_eq!(key("rest.warehouse = \"w\""), Some("sink.table.rest"));
+        let both = "catalogue = \"https://h\"\nrest.token_file = \"f\"\nrest.credential_file = \"f\"";
+        assert_eq!(key(both), Some("sink.table.rest.credential_file"));
+    }
+
+    #[test]
+    fn it_is_written_as_it_is_read() {
+        let text = "warehouse = \"s3://lake/a\"\ncatalogue = \"https://h/v1\"\nrest.scope = \"all\"\nrest.ca_file = \"ca.pem\"";
+        let config: Config = toml::from_str(text).unwrap();
+        let written = toml::to_string(&config).unwrap();
+        assert!(written.contains("warehouse = \"s3://lake/a\"") && written.contains("catalogue = \"https://h\""), "{written}");
+        assert_eq!(toml::from_str::<Config>(&written).unwrap(), config);
+        assert_eq!(config.files(), [("sink.table.rest.ca_file", Path::new("ca.pem"))]);
     }
 }

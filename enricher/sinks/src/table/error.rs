@@ -21,10 +21,8 @@ pub enum SinkError {
     Outside { location: String, warehouse: String },
     #[error("catalogue: {0}")]
     Catalogue(sqlx::Error),
-    #[error("catalogue: {message}")]
-    Rest { status: u16, message: String },
     #[error("catalogue: {0}")]
-    RestSilent(reqwest::Error),
+    Rest(String),
     #[error("catalogue: no answer within {seconds} s")]
     CatalogueSilent { seconds: u64 },
     #[error("table: {0}")]
@@ -55,7 +53,7 @@ impl SinkError {
             SinkError::Objects { source: ObjectsError::NotFound(_) | ObjectsError::Io(_), .. } => false,
             // A beginning anew says what of the table and the log does not fit, with the way out.
             SinkError::Log(LogError::OffsetOutOfRange { .. } | LogError::TooLarge { .. } | LogError::Io(_)) => false,
-            SinkError::Catalogue(_) | SinkError::Rest { .. } | SinkError::RestSilent(_) | SinkError::CatalogueSilent { .. } => false,
+            SinkError::Catalogue(_) | SinkError::Rest(_) | SinkError::CatalogueSilent { .. } => false,
             SinkError::Iceberg(_) | SinkError::Parquet(_) | SinkError::Arrow(_) => false,
             SinkError::Io { .. } | SinkError::Crowded { .. } => false,
         }

@@ -47,12 +47,14 @@ pub(super) struct LogView {
 
 impl LogView {
     pub(super) fn of(log: &dyn Log) -> Result<LogView, SinkError> {
-        let mut bounds = BTreeMap::new();
-        for partition in 0..log.partitions(Topic::Trusted) {
-            bounds.insert(partition, log.bounds(TopicPartition { topic: Topic::Trusted, partition })?);
-        }
-        Ok(LogView { topic: log.topic_id(Topic::Trusted)?, input: log.topic_id(Topic::Harvested)?, bounds })
+        Ok(LogView { topic: log.topic_id(Topic::Trusted)?, input: log.topic_id(Topic::Harvested)?, bounds: bounds(log)? })
     }
+}
+
+/// Of every trusted partition.
+pub(super) fn bounds(log: &dyn Log) -> Result<BTreeMap<i32, Bounds>, SinkError> {
+    let of = |partition| Ok((partition, log.bounds(TopicPartition { topic: Topic::Trusted, partition })?));
+    (0..log.partitions(Topic::Trusted)).map(of).collect()
 }
 
 /// The offsets to read from. `adopt` is the operator's word that a topic which does not fit is to be taken on.

@@ -12,7 +12,7 @@ use super::error::SinkError;
 use super::expire::{self, Keep};
 use super::file::Format;
 use super::metrics::{Ended, Metrics};
-use super::offsets::{LogView, resume};
+use super::offsets::{LogView, bounds, resume};
 use super::redelivery::{self, Mark};
 use super::sink::{Shared, Stop};
 use super::stored::{self, Stored};
@@ -35,6 +35,9 @@ const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 /// How often the log is asked how much is left.
 const LAG_EVERY: Duration = Duration::from_secs(1);
+/// After how long without a commit the offsets are kept that moved over gaps alone: else retention would some day pass
+/// them, and a start would take the gaps for lost records.
+const GAPS_AFTER: Duration = Duration::from_secs(3_600);
 
 pub(super) struct Worker {
     config: Config,
@@ -48,6 +51,7 @@ pub(super) struct Worker {
     metrics: Metrics,
     shared: Arc<Shared>,
     last_commit: Option<Instant>,
+    pub(super) opened: Instant,
     /// When the batch got its first record.
     filled_since: Option<Instant>,
     commits: usize,
@@ -80,6 +84,7 @@ impl Worker {
             metrics,
             shared,
             last_commit: None,
+            opened: Instant::now(),
             filled_since: None,
             commits: 0,
             ask_again: ASK_AGAIN,
@@ -138,6 +143,7 @@ impl Worker {
     /// One look at every partition, and a commit when it is due.
     pub(super) fn turn(&mut self) -> Result<(), SinkError> {
         let read = self.pass()?;
+        self.mind_gaps()?;
         if self.is_full() || (!self.batch.is_empty() && self.due_in() == Duration::ZERO) {
             self.commit()?;
         }
@@ -151,9 +157,19 @@ impl Worker {
         Ok(())
     }
 
+    fn mind_gaps(&mut self) -> Result<(), SinkError> {
+        if self.batch.is_empty()
+            && self.last_commit.unwrap_or(self.opened).elapsed() >= GAPS_AFTER
+            && self.table.offsets()?.is_some_and(|kept| kept.next != self.batch.offsets().next)
+        {
+            self.batch.pass_over();
+        }
+        Ok(())
+    }
+
     /// Everything up to the log's present end, committed.
     pub(super) fn drain(&mut self) -> Result<(), SinkError> {
-        let ends = LogView::of(self.log.as_ref())?.bounds;
+        let ends = bounds(self.log.as_ref())?;
         // Where another sink commits meanwhile, some of it is read again, from a later place.
         while !(self.drain_to(&ends)? && self.commit()?) {}
         self.tell_lag()
@@ -356,13 +372,13 @@ impl Worker {
     /// for, so with nothing in hand the readers' places count.
     fn tell_lag(&mut self) -> Result<(), SinkError> {
         self.lag_told = Some(Instant::now());
-        let view = LogView::of(self.log.as_ref())?;
         let read = self.batch.offsets();
-        if view.topic != read.topic {
+        if self.log.topic_id(Topic::Trusted)? != read.topic {
             return Err(LogError::Io("the trusted topic was created anew".to_owned()).into());
         }
+        let bounds = bounds(self.log.as_ref())?;
         let committed = if self.batch.is_empty() { read.clone() } else { self.table.offsets()?.unwrap_or_default() };
-        let lag = view.bounds.iter().map(|(partition, bounds)| {
+        let lag = bounds.iter().map(|(partition, bounds)| {
             let next = committed.next.get(partition).copied().unwrap_or(bounds.start);
             (bounds.end - next).max(0)
         });

@@ -18,6 +18,7 @@ use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::error::Error as _;
 use std::time::{Duration, Instant};
 
 pub(super) struct Rest {
@@ -214,15 +215,17 @@ async fn receive(request: reqwest::RequestBuilder) -> Result<Answer, SinkError> 
     while let Some(chunk) = response.chunk().await.map_err(silent)? {
         body.extend_from_slice(&chunk);
         if body.len() > limit::CATALOGUE_ANSWER_BYTES {
-            return Err(SinkError::Rest { status: status.as_u16(), message: "the answer is over the limit".to_owned() });
+            return Err(SinkError::Rest("the answer is over the limit".to_owned()));
         }
     }
     Ok(Answer { status, body })
 }
 
-/// Without the URL, which may have a credential in its query one day.
+/// With its causes, of which the first says the least; without the URL, which may have a credential in its query one day.
 fn silent(error: reqwest::Error) -> SinkError {
-    SinkError::RestSilent(error.without_url())
+    let error = error.without_url();
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    SinkError::Rest(causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
 }
 
 impl Answer {
@@ -237,7 +240,7 @@ impl Answer {
     }
 
     fn trouble(&self) -> SinkError {
-        SinkError::Rest { status: self.status.as_u16(), message: self.message() }
+        SinkError::Rest(self.message())
     }
 
     /// What the server says of an error, cut to a sentence or two.
@@ -249,8 +252,7 @@ impl Answer {
     }
 
     fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, SinkError> {
-        serde_json::from_slice(&self.body)
-            .map_err(|error| SinkError::Rest { status: self.status.as_u16(), message: format!("the answer cannot be read: {error}") })
+        serde_json::from_slice(&self.body).map_err(|error| SinkError::Rest(format!("the answer cannot be read: {error}")))
     }
 
     fn table(&self) -> Result<Stored, SinkError> {

@@ -7,8 +7,8 @@ use crate::table::sweep::sweep;
 use forebay_services::{Postgres, RestCatalogue};
 use forebay_stores::objects::s3::{Keys, S3Options};
 
-/// Commits, rewrites, expiry and a column of another program, then two sinks at once.
-fn all_of_it(world: World) {
+/// Commits, rewrites, expiry and a column of another program, then two sinks at once. The ids that are in the table then.
+fn all_of_it(world: World) -> Arc<World> {
     let mut worker = world.worker();
     let commits = i64::try_from(limit::SINK_SMALL_FILES).expect("few") + 2;
     for n in 0..commits {
@@ -42,6 +42,38 @@ fn all_of_it(world: World) {
     let mut expected = [ids(0, 0..had + 40), ids(1, 0..40)].concat();
     expected.sort_unstable();
     assert_eq!(world.ids(), expected);
+    world
+}
+
+/// DuckDB and PyIceberg, which know of us what the catalogue tells, find the rows that we find.
+fn others_read_it(world: &World, server: &forebay_services::S3) {
+    let config = world.config();
+    let secret = server.files().join("../secret");
+    let mut settings = format!(
+        "[objects]\nbucket = \"lake\"\nendpoint = \"{}\"\naccess_key_id = \"{}\"\nsecret_access_key_file = \"{}\"\n\
+         [sink.table]\nwarehouse = \"{}\"\ncatalogue = \"{}\"\n",
+        server.endpoint(),
+        server.access_key(),
+        secret.display(),
+        String::from(config.warehouse),
+        String::from(config.catalogue),
+    );
+    if let Some(file) = config.catalogue_password_file {
+        settings.push_str(&format!("catalogue_password_file = \"{}\"\n", file.display()));
+    }
+    let file = world.folder.path().join("forebay.toml");
+    std::fs::write(&file, settings).expect("writes");
+    let python = std::env::var("FOREBAY_PYTHON").expect("FOREBAY_PYTHON: run the tests by ./x test");
+    let readers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/readers.py");
+    let count = world.ids().len();
+    for reader in ["duckdb", "pyiceberg"] {
+        let mut command = std::process::Command::new(&python);
+        command.arg(readers).arg("--config").arg(&file).arg("--files").arg(server.files()).args(["--with", reader, "--count"]);
+        let output = command.output().expect("python starts");
+        let told = String::from_utf8_lossy(&output.stdout);
+        let expected = format!("{{\"rows\": {count}, \"event_ids\": {count}}}");
+        assert_eq!(told.trim(), expected, "{reader}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 fn s3() -> (forebay_services::S3, Bucket) {
@@ -63,8 +95,8 @@ fn s3() -> (forebay_services::S3, Bucket) {
 
 #[test]
 fn a_bucket_with_a_catalogue_in_a_file() {
-    let (_server, bucket) = s3();
-    all_of_it(World::in_bucket(bucket));
+    let (server, bucket) = s3();
+    others_read_it(&all_of_it(World::in_bucket(bucket)), &server);
 }
 
 #[test]
@@ -73,7 +105,7 @@ fn a_bucket_with_a_rest_catalogue() {
     let catalogue = RestCatalogue::start(&server, "s3://lake/elsewhere").expect("starts");
     let world = World { catalogue: Some(CatalogueAt::Rest(catalogue.url())), ..World::in_bucket(bucket) };
     assert_eq!(world.lookup(0, 0), None);
-    all_of_it(world);
+    others_read_it(&all_of_it(world), &server);
 }
 
 #[test]
@@ -156,16 +188,19 @@ fn a_rest_catalogue_is_told_who_asks() {
 }
 
 fn on_postgres(server: &Postgres) -> World {
-    let world = World { catalogue: Some(CatalogueAt::Postgres(server.url("postgres"))), ..World::in_memory() };
+    with_postgres(server, World::in_memory())
+}
+
+fn with_postgres(server: &Postgres, world: World) -> World {
+    let world = World { catalogue: Some(CatalogueAt::Postgres(server.url("postgres"))), ..world };
     std::fs::write(world.folder.path().join("password"), format!("{}\n", server.password())).expect("writes");
     world
 }
 
 #[test]
 fn a_catalogue_in_postgres() {
-    let server = Postgres::start().expect("starts");
-    let world = on_postgres(&server);
-    all_of_it(world);
+    let (server, (s3, bucket)) = (Postgres::start().expect("starts"), s3());
+    others_read_it(&all_of_it(with_postgres(&server, World::in_bucket(bucket))), &s3);
     let row = "SELECT catalog_name, table_namespace, table_name, iceberg_type, metadata_location LIKE 's3://lake/a/b/forebay/%' FROM iceberg_tables";
     assert_eq!(server.run("postgres", row).expect("runs").trim(), "forebay|forebay|trusted_events|TABLE|t");
 }

@@ -2,6 +2,7 @@
 
 mod catalogues;
 mod faults;
+mod kafka;
 mod log;
 mod objects;
 mod proxy;
