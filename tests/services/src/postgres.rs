@@ -27,7 +27,14 @@ impl Postgres {
             chown(&folder.path, Some(id), None)?;
         }
         let mut make = program("initdb")?;
-        make.arg("-D").arg(folder.path.join("data")).args(["-U", USER, "--auth=scram-sha-256", "--no-locale", "--encoding=UTF8", "--no-sync"]);
+        make.arg("-D").arg(folder.path.join("data")).args([
+            "-U",
+            USER,
+            "--auth=scram-sha-256",
+            "--no-locale",
+            "--encoding=UTF8",
+            "--no-sync",
+        ]);
         process::output({
             make.arg("--pwfile").arg(secret);
             make
