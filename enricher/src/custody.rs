@@ -41,7 +41,12 @@ pub fn take(recovery: &Recovery<'_>, rules: &Rules, tasks: &[i32]) -> Result<(),
         }
         // Whatever becomes of the commits, the log tells it in the next round.
         for (holder, tasks) in others {
-            if !hand_on(recovery, rules, &holder, &tasks)? && !backoff.wait(recovery.stop) {
+            let handed_on = match hand_on(recovery, rules, &holder, &tasks) {
+                // Somebody else takes over from the same holder at this moment.
+                Err(LaneError::Fenced(_)) => false,
+                result => result?,
+            };
+            if !handed_on && !backoff.wait(recovery.stop) {
                 return Err(LaneError::Interrupted);
             }
         }

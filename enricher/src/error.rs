@@ -21,7 +21,7 @@ pub enum StartError {
 /// Why a lane stopped. Nothing is lost by it: what was not committed is read again at the next start.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
-    #[error("another process runs this lane now ({0}); stop one of them")]
+    #[error("another process runs this lane now, or this one stood still for longer than a transaction lasts ({0}); of two, stop one")]
     Fenced(String),
     #[error("task {task}: another process committed meanwhile (offset {found:?} where {expected:?} stood); stop one of them")]
     Moved { task: i32, expected: Option<i64>, found: Option<i64> },

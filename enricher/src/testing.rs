@@ -320,6 +320,9 @@ struct FakeLane {
 
 impl Lane for FakeLane {
     fn committed(&mut self, at: TopicPartition) -> Result<Option<Committed>, LogError> {
+        if self.log.0.inner.lock().epochs.get(&self.id) != Some(&self.epoch) {
+            return Err(LogError::Fenced("an older epoch".to_owned()));
+        }
         self.log.committed(&self.id, at)
     }
     fn commit(&mut self, transaction: Transaction) -> Result<(), CommitError> {

@@ -103,7 +103,7 @@ pub const LANE_READ_RECORDS: usize = 2_048;
 /// Wait before an aborted commit or a failed read is tried again; doubles from the first to the last.
 pub const LANE_BACKOFF_MS_MIN: u64 = 20;
 pub const LANE_BACKOFF_MS_MAX: u64 = 5_000;
-/// How long a starting lane waits for deltas that the committed `seq` promises.
+/// How long a starting lane waits for deltas that the committed `seq` promises, and for a state folder that is still held.
 pub const RECOVERY_WAIT_MS: u64 = 10_000;
 /// A commit of ticks alone waits this long (design §4.2), and an idle lane commits at least this often.
 pub const TICKS_COMMIT_MS: u64 = 10_000;
@@ -119,8 +119,6 @@ pub const COMMIT_LATE_MS: u64 = 10_000;
 pub const CUSTODY_ROUNDS: usize = 16;
 /// Tasks whose standing is asked for, or whose state comes back, at the same time.
 pub const TASKS_AT_ONCE: usize = 16;
-/// How long a starting task waits for its local state while another process still has it open.
-pub const STATE_HELD_MS: u64 = 10_000;
 /// Gateways that a task's watermark waits for, and the bytes of a gateway's or source's name; a record with longer ones
 /// is no gateway's of ours.
 pub const GATEWAYS: usize = 1_024;
