@@ -57,7 +57,8 @@ impl OnKafka {
 fn final_error(worker: &mut Worker) -> SinkError {
     let started = Instant::now();
     loop {
-        if let Err(error) = worker.turn().and_then(|()| if started.elapsed() > PATIENCE { panic!("no error") } else { Ok(()) }) {
+        assert!(started.elapsed() < PATIENCE, "no error");
+        if let Err(error) = worker.turn() {
             if error.is_final() {
                 return error;
             }
