@@ -130,7 +130,7 @@ pub trait Reader: Send {
 /// One transactional producer and the offsets it commits.
 pub trait Lane: Send {
     fn committed(&mut self, at: TopicPartition) -> Result<Option<Committed>, LogError>;
-    /// `Ok` = known committed, durable and visible.
+    /// `Ok` = known committed and durable; readers see it at once, or a moment later when the log is elsewhere.
     fn commit(&mut self, transaction: Transaction) -> Result<(), CommitError>;
 }
 

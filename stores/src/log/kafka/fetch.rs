@@ -63,8 +63,10 @@ impl Fetcher {
         self.watch.taken.lock().is_empty()
     }
 
-    fn take(&self, at: TopicPartition) -> bool {
-        !self.watch.astray.load(Ordering::Relaxed) && self.watch.taken.lock().insert(at)
+    /// `None`: it is taken already.
+    fn take(&self, at: TopicPartition) -> Option<Taken> {
+        let free = !self.watch.astray.load(Ordering::Relaxed) && self.watch.taken.lock().insert(at);
+        free.then(|| Taken { watch: Arc::clone(&self.watch), at })
     }
 }
 
@@ -109,10 +111,24 @@ fn probe(consumer: &BaseConsumer<Context>, options: &KafkaOptions, taken: &BTree
     Ok(())
 }
 
-/// A partition that a reader has at a consumer.
+/// A partition is another's again when this is dropped.
+struct Taken {
+    watch: Arc<Watch>,
+    at: TopicPartition,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.watch.taken.lock().remove(&self.at);
+    }
+}
+
+/// A partition that a reader has at a consumer. The fields in the order of their ends: the queue goes before another
+/// reader may have it, and the log waits for the clients when it is the last that goes.
 pub(super) struct Seat {
     pub queue: PartitionQueue<Context>,
     pub sight: Arc<Sight>,
+    _taken: Taken,
     fetcher: Arc<Fetcher>,
     shared: Arc<Shared>,
     name: String,
@@ -130,15 +146,11 @@ impl Seat {
     /// Begins to fetch at `from`.
     pub fn take(shared: &Arc<Shared>, at: TopicPartition, from: i64) -> Result<Seat, LogError> {
         let name = shared.options.name(at.topic).to_owned();
-        let fetcher = shared.fetcher_for(at)?;
+        let (fetcher, taken) = shared.fetcher_for(at)?;
         let lost = |what: String| LogError::Io(format!("{name}-{}: {what}", at.partition));
-        let give_back = |error| {
-            fetcher.watch.taken.lock().remove(&at);
-            error
-        };
         // Before it is assigned: what is fetched goes nowhere else.
         let queue = fetcher.consumer.split_partition_queue(&name, at.partition);
-        let mut queue = queue.ok_or_else(|| give_back(lost("no such partition".to_owned())))?;
+        let mut queue = queue.ok_or_else(|| lost("no such partition".to_owned()))?;
         let sight = Arc::new(Sight { at, position: AtomicI64::new(from), filled: AtomicBool::new(false) });
         let (seen, arrivals) = (Arc::clone(&sight), Arc::clone(&shared.arrivals));
         queue.set_nonempty_callback(move || {
@@ -147,9 +159,9 @@ impl Seat {
         });
         let mut list = TopicPartitionList::with_capacity(1);
         let assigned = list.add_partition_offset(&name, at.partition, Offset::Offset(from));
-        assigned.and_then(|()| fetcher.consumer.incremental_assign(&list)).map_err(|e| give_back(lost(e.to_string())))?;
+        assigned.and_then(|()| fetcher.consumer.incremental_assign(&list)).map_err(|e| lost(e.to_string()))?;
         shared.arrivals.readers.lock().push(Arc::clone(&sight));
-        Ok(Seat { queue, sight, fetcher, shared: Arc::clone(shared), name })
+        Ok(Seat { queue, sight, _taken: taken, fetcher, shared: Arc::clone(shared), name })
     }
 
     pub fn context(&self) -> &Context {
@@ -171,7 +183,6 @@ impl Drop for Seat {
             tracing::warn!(%error, topic = self.name, partition = at.partition, "a partition is still fetched; its consumer is given up");
             self.fetcher.watch.astray.store(true, Ordering::Relaxed);
         }
-        self.fetcher.watch.taken.lock().remove(&at);
     }
 }
 
@@ -181,7 +192,7 @@ impl Shared {
     }
 
     /// A consumer that does not fetch `at`, which is now taken at it.
-    fn fetcher_for(&self, at: TopicPartition) -> Result<Arc<Fetcher>, LogError> {
+    fn fetcher_for(&self, at: TopicPartition) -> Result<(Arc<Fetcher>, Taken), LogError> {
         let mut fetchers = self.fetchers.lock();
         // One may wait idle for the next second reader; others, and those given up, go.
         let mut spare = 0;
@@ -190,17 +201,17 @@ impl Shared {
             spare += usize::from(idle && !astray);
             !astray && (!idle || spare <= 2)
         });
-        if let Some(free) = fetchers.iter().find(|fetcher| fetcher.take(at)) {
-            return Ok(Arc::clone(free));
+        if let Some(free) = fetchers.iter().find_map(|fetcher| Some((Arc::clone(fetcher), fetcher.take(at)?))) {
+            return Ok(free);
         }
         let most = limit::LOG_READERS;
         if fetchers.len() >= most {
             return Err(LogError::Io(format!("{} partition {} has {most} readers already", at.topic.word(), at.partition)));
         }
         let fetcher = Arc::new(self.fetcher(&self.options.reader_config())?);
-        fetcher.watch.taken.lock().insert(at);
+        let taken = fetcher.take(at).expect("it fetches nothing yet");
         fetchers.push(Arc::clone(&fetcher));
-        Ok(fetcher)
+        Ok((fetcher, taken))
     }
 
     pub fn wait_past(&self, positions: &[(TopicPartition, i64)], wait: Duration) {

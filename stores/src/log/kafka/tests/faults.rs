@@ -334,6 +334,35 @@ fn a_commit_that_is_cut_off_is_settled_by_what_the_log_holds() {
     }
 }
 
+/// H36: the brokers forget a lane that commits nothing for long.
+#[test]
+fn a_lane_that_was_forgotten_goes_on() {
+    let soon = [("transactional.id.expiration.ms", "1000"), ("transaction.remove.expired.transaction.cleanup.interval.ms", "500")];
+    let properties = soon.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let kafka = Kafka::start(KafkaSpec { proxied: false, properties, ..KafkaSpec::default() }).unwrap();
+    let (_, log) = fresh_at(&kafka.brokers());
+    let commit = |lane: &mut dyn Lane, seq: i64| {
+        let outputs = PLACES.iter().flat_map(|place| [(*place, entry(&seq.to_string())), (*place, entry(&seq.to_string()))]).collect();
+        lane.commit(Transaction { outputs, offsets: vec![(HARVESTED, committed(seq, ""))] })
+    };
+    let mut lane = log.lane("job/0").unwrap();
+    commit(&mut *lane, 1).unwrap();
+    wait_for("it is forgotten", || {
+        let known = kafka.tool("org.apache.kafka.tools.TransactionsCommand", &["list"]).unwrap();
+        !known.contains("job/0")
+    });
+    match commit(&mut *lane, 2) {
+        Ok(()) => {}
+        Err(CommitError::Unknown(_) | CommitError::Aborted(_)) => {
+            lane = log.lane("job/0").unwrap();
+            assert_eq!(lane.committed(HARVESTED).unwrap(), Some(committed(1, "")));
+            commit(&mut *lane, 2).unwrap();
+        }
+        Err(other) => panic!("{other}"),
+    }
+    check_whole(&log, 2);
+}
+
 #[test]
 fn a_zombie_is_fenced_by_its_successor() {
     if let Ok(text) = std::env::var(CHILD) {
