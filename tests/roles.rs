@@ -31,11 +31,10 @@ fn a_broker_that_is_away_stops_no_acknowledgement_and_is_waited_for() {
     }
     cluster.gateway().wait_ready();
     cluster.accepted("/v1/events", &event("before"));
-    cluster.enricher().wait_not_ready("enricher");
-    cluster.sink().wait_not_ready("table sink");
+    cluster.enricher().wait_not_ready("log");
+    cluster.sink().wait_not_ready("log");
     assert!(cluster.gateway().is_ready(), "it acknowledges");
-    let readiness = http::get(&cluster.gateway().admin, "/readyz", None).expect("an answer").json();
-    assert!(readiness["notes"].to_string().contains("log"), "{readiness}");
+    cluster.gateway().wait_note("log");
 
     // What is left on disk when it must stop meanwhile is told, and a second signal does not wait for the broker.
     let gateway = cluster.gateway();
@@ -53,8 +52,8 @@ fn a_broker_that_is_away_stops_no_acknowledgement_and_is_waited_for() {
 
     // Away again, of running roles.
     kafka.kill(1).expect("killed");
-    cluster.enricher().wait_not_ready("enricher");
-    cluster.sink().wait_not_ready("table sink");
+    cluster.enricher().wait_not_ready("log");
+    cluster.sink().wait_not_ready("log");
     cluster.accepted("/v1/events", &event("meanwhile"));
     assert!(cluster.gateway().is_ready());
     kafka.restart(1).expect("restarted");

@@ -153,6 +153,12 @@ impl Role {
         let says = |reasons: Vec<String>| reasons.iter().any(|reason| reason.contains(part));
         self.process.wait(&format!("the {} not to be ready: {part}", self.name), |_| not_ready(&admin).is_some_and(says));
     }
+    /// Waits until `/readyz` notes something that contains `part`, ready or not.
+    pub fn wait_note(&mut self, part: &str) {
+        let admin = self.admin.clone();
+        let noted = || Some(http::get(&admin, "/readyz", None).ok()?.json()["notes"].to_string().contains(part));
+        self.process.wait(&format!("the {} to note: {part}", self.name), |_| noted() == Some(true));
+    }
     pub fn is_ready(&self) -> bool {
         not_ready(&self.admin).is_some_and(|reasons| reasons.is_empty())
     }
