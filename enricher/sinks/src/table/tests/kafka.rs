@@ -113,13 +113,15 @@ fn gaps_outages_and_what_is_gone() {
     assert_eq!(on.next(), 10);
 
     // Retention, faster than the sink.
+    drop(worker);
     on.put(7..9);
     let file = on.world.folder.path().join("delete.json");
     let name = on.options.name(Topic::Trusted);
     std::fs::write(&file, format!(r#"{{"version":1,"partitions":[{{"topic":"{name}","partition":0,"offset":12}}]}}"#)).expect("writes");
     on.tool("DeleteRecordsCommand", &["--offset-json-file", file.to_str().expect("UTF-8")]);
     assert_eq!(on.log.bounds(FIRST).expect("answers").start, 12);
-    let error = final_error(&mut worker);
+    let metrics = Metrics::new(&prometheus::Registry::new()).expect("metrics");
+    let error = Worker::open(on.world.config(), on.log.clone(), on.world.objects(), metrics, Arc::default()).err().expect("refuses");
     assert!(matches!(error, SinkError::Refused(Refusal::BelowStart { partition: 0, stored: 10, start: 12, .. })), "{error}");
 
     // The topic made anew, under a sink that reads it.

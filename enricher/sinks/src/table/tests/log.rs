@@ -97,6 +97,11 @@ impl Reader for FakeReader {
     fn read(&mut self, bytes_max: usize, records_max: usize) -> Result<Vec<Record>, LogError> {
         let inner = self.log.0.lock().expect("lock");
         let partition = &inner.partitions[self.partition];
+        if self.next < partition.start {
+            let topic_partition = TopicPartition { topic: Topic::Trusted, partition: i32::try_from(self.partition).expect("few") };
+            let bounds = Bounds { start: partition.start, end: FakeLog::end(partition) };
+            return Err(LogError::OffsetOutOfRange { topic_partition, offset: self.next, bounds });
+        }
         let skip = usize::try_from(self.next - partition.start).expect("within the log");
         let mut bytes = 0;
         let mut records = Vec::new();

@@ -378,10 +378,14 @@ fn a_catalogue_that_is_no_database_is_named() {
 fn records_that_retention_took_are_not_skipped_in_silence() {
     let world = World::new();
     world.put(0, 0..4);
-    world.worker().drain().expect("drains");
+    let mut worker = world.worker();
+    worker.drain().expect("drains");
     world.put(0, 4..9);
     world.log.forget(0, 6);
     assert!(matches!(refusal(&world), Refusal::BelowStart { stored: 4, start: 6, .. }));
+    // While it runs, the log says so, and the beginning anew what to do about it.
+    assert!(!worker.drain().expect_err("is not passed over").is_final());
+    assert!(matches!(worker.begin_again(), Err(SinkError::Refused(Refusal::BelowStart { stored: 4, start: 6, .. }))));
 }
 
 #[test]
