@@ -17,22 +17,22 @@ use crate::patience::Backoff;
 use crate::progress::NEVER;
 use crate::recovery::{POLL, Point, Recovery, Standing};
 use crate::state::Meta;
-use crate::task::Rules;
 use forebay_schemas::limit;
 use forebay_schemas::topic::Topic;
+use forebay_schemas::wire::delta::Delta;
 use forebay_stores::log::{CommitError, Lane, LogError, Transaction};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Takes `tasks` over from whoever holds them, until each is held by this layout's own lane.
-pub fn take(recovery: &Recovery<'_>, rules: &Rules, tasks: &[i32]) -> Result<(), LaneError> {
+pub fn take(recovery: &Recovery<'_>, tasks: &[i32]) -> Result<(), LaneError> {
     let mut backoff = Backoff::default();
     for _ in 0..limit::CUSTODY_ROUNDS {
-        let lanes = at_once(tasks, |task| Ok(standing(recovery, rules, *task, None)?.and_then(|standing| standing.point.lanes)))?;
+        let lanes = at_once(tasks, |task| Ok(standing(recovery, *task, None)?.and_then(|standing| standing.point.lanes)))?;
         let mut others: BTreeMap<String, Vec<i32>> = BTreeMap::new();
         for (&task, lanes) in tasks.iter().zip(lanes) {
-            let holder = rules.layout.holder(task, lanes);
-            if holder != rules.layout.id(task) {
+            let holder = recovery.rules.layout.holder(task, lanes);
+            if holder != recovery.rules.layout.id(task) {
                 others.entry(holder).or_default().push(task);
             }
         }
@@ -41,7 +41,7 @@ pub fn take(recovery: &Recovery<'_>, rules: &Rules, tasks: &[i32]) -> Result<(),
         }
         // Whatever becomes of the commits, the log tells it in the next round.
         for (holder, tasks) in others {
-            let handed_on = match hand_on(recovery, rules, &holder, &tasks) {
+            let handed_on = match hand_on(recovery, &holder, &tasks) {
                 // Somebody else takes over from the same holder at this moment.
                 Err(LaneError::Fenced(_)) => false,
                 result => result?,
@@ -55,19 +55,18 @@ pub fn take(recovery: &Recovery<'_>, rules: &Rules, tasks: &[i32]) -> Result<(),
 }
 
 /// Fences `holder` and commits under its name that `tasks` are this layout's from now on. False: it may not have been.
-fn hand_on(recovery: &Recovery<'_>, rules: &Rules, holder: &str, tasks: &[i32]) -> Result<bool, LaneError> {
+fn hand_on(recovery: &Recovery<'_>, holder: &str, tasks: &[i32]) -> Result<bool, LaneError> {
     let mut lane = recovery.log.lane(holder)?;
     let mut transaction = Transaction::default();
     for &task in tasks {
-        let standing = settled(recovery, rules, task, &mut *lane)?;
-        let lanes = standing.as_ref().and_then(|standing| standing.point.lanes);
-        if rules.layout.holder(task, lanes) != holder {
+        let last = settled(recovery, task, &mut *lane)?;
+        let lanes = last.as_ref().and_then(|(point, _)| point.lanes);
+        if recovery.rules.layout.holder(task, lanes) != holder {
             // Somebody else was faster; the next round sees who.
             continue;
         }
-        let (point, clock, watermark) = match standing {
-            Some(Standing { point, last: Some(last) }) => (point, last.clock, last.watermark),
-            Some(Standing { point, last: None }) => (point, NEVER, NEVER),
+        let (point, clock, watermark) = match last {
+            Some((point, delta)) => (point, delta.clock, delta.watermark),
             None => (beginning(recovery, task)?, NEVER, NEVER),
         };
         let head = Head {
@@ -78,15 +77,15 @@ fn hand_on(recovery: &Recovery<'_>, rules: &Rules, holder: &str, tasks: &[i32]) 
             to_offset: point.offset,
             watermark,
             clock,
-            pipeline: rules.pipeline.fingerprint().to_owned(),
+            pipeline: recovery.rules.pipeline.fingerprint().to_owned(),
         };
-        transaction.outputs.extend(rules.deltas(&head, Vec::new()).0);
-        transaction.offsets.push((input(task), rules.committed(&head)));
+        transaction.outputs.extend(recovery.rules.deltas(&head, Vec::new()).0);
+        transaction.offsets.push((input(task), recovery.rules.committed(&head)));
     }
     if transaction.outputs.is_empty() {
         return Ok(true);
     }
-    tracing::info!(holder, ?tasks, lanes = rules.layout.lanes(), "taking tasks over");
+    tracing::info!(holder, ?tasks, lanes = recovery.rules.layout.lanes(), "taking tasks over");
     match lane.commit(transaction) {
         Ok(()) => Ok(true),
         Err(CommitError::Refused(why)) => Err(LogError::Refused(why).into()),
@@ -98,27 +97,25 @@ fn hand_on(recovery: &Recovery<'_>, rules: &Rules, holder: &str, tasks: &[i32]) 
 }
 
 /// The last commit of a task whose holder is fenced, and so has nothing on its way: its deltas are there, at once or nearly.
-fn settled(recovery: &Recovery<'_>, rules: &Rules, task: i32, holder: &mut dyn Lane) -> Result<Option<Standing>, LaneError> {
+fn settled(recovery: &Recovery<'_>, task: i32, holder: &mut dyn Lane) -> Result<Option<(Point, Delta)>, LaneError> {
     let began = Instant::now();
     loop {
-        let standing = standing(recovery, rules, task, Some(&mut *holder))?;
-        let found = standing.as_ref().and_then(|standing| standing.last.as_ref()).map_or(0, |last| last.seq);
-        let committed = standing.as_ref().map_or(0, |standing| standing.point.seq);
-        if found >= committed {
-            return Ok(standing);
-        }
-        if began.elapsed() >= recovery.patience {
-            return Err(LaneError::recovery(task, RecoveryError::DeltasEnd { committed, found }));
-        }
-        if recovery.stop.wait(POLL) {
-            return Err(LaneError::Interrupted);
+        let Some(Standing { point, last }) = standing(recovery, task, Some(&mut *holder))? else { return Ok(None) };
+        let found = last.as_ref().map_or(0, |last| last.seq);
+        match last {
+            Some(last) if last.seq >= point.seq => return Ok(Some((point, last))),
+            Some(_) | None if began.elapsed() >= recovery.patience => {
+                return Err(LaneError::recovery(task, RecoveryError::DeltasEnd { committed: point.seq, found }));
+            }
+            Some(_) | None if recovery.stop.wait(POLL) => return Err(LaneError::Interrupted),
+            Some(_) | None => {}
         }
     }
 }
 
 /// The last commit of a task, as its deltas, this layout's lane and the holder's name tell it.
-fn standing(recovery: &Recovery<'_>, rules: &Rules, task: i32, holder: Option<&mut dyn Lane>) -> Result<Option<Standing>, LaneError> {
-    let own = recovery.log.committed(&rules.layout.id(task), input(task))?;
+fn standing(recovery: &Recovery<'_>, task: i32, holder: Option<&mut dyn Lane>) -> Result<Option<Standing>, LaneError> {
+    let own = recovery.log.committed(&recovery.rules.layout.id(task), input(task))?;
     let theirs = holder.map_or(Ok(None), |lane| lane.committed(input(task)))?;
     recovery.standing(task, &[own, theirs]).map_err(|error| LaneError::recovery(task, error))
 }

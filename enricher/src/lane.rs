@@ -82,15 +82,10 @@ pub struct Ready {
 /// Fences the lane, then brings each of its tasks to where the log says it is.
 pub fn recover(plan: &Plan) -> Result<(Vec<Ready>, Committer), LaneError> {
     let mut producer = plan.log.lane(&plan.id)?;
-    let options = plan.rules.pipeline.options();
     let recovery = Recovery {
-        layout: &plan.rules.layout,
+        rules: &plan.rules,
         log: &*plan.log,
         stores: &plan.stores,
-        origin: &plan.rules.origin,
-        format: plan.rules.format,
-        dedup_ttl_micros: options.dedup_ttl_micros,
-        refresh_after_micros: plan.rules.refresh_after_micros,
         patience: plan.patience,
         stop: &plan.stop,
         report: &|reached, target| plan.status.recovering(reached, target),

@@ -9,14 +9,13 @@
 use crate::commit::{input, number, text};
 use crate::delta::{COMMITTED, Chain};
 use crate::error::RecoveryError;
-use crate::format::Format;
-use crate::layout::Layout;
 use crate::progress::Progress;
 use crate::seek;
 use crate::seen;
 use crate::state::key::{self, Uid};
-use crate::state::{self, Backend, Meta, Origin, StateError, Stores};
+use crate::state::{self, Backend, Meta, StateError, Stores};
 use crate::stop::Stop;
+use crate::task::Rules;
 use forebay_schemas::limit;
 use forebay_schemas::topic::Topic;
 use forebay_schemas::wire::delta::{self, Delta, Op};
@@ -29,13 +28,9 @@ pub const POLL: Duration = Duration::from_millis(20);
 
 /// What recovery of any task goes by.
 pub struct Recovery<'a> {
-    pub layout: &'a Layout,
+    pub rules: &'a Rules,
     pub log: &'a dyn Log,
     pub stores: &'a Stores,
-    pub origin: &'a Origin,
-    pub format: Format,
-    pub dedup_ttl_micros: i64,
-    pub refresh_after_micros: i64,
     /// How long to wait for what must still show itself: deltas on the log, a store that a process is about to let go.
     pub patience: Duration,
     pub stop: &'a Stop,
@@ -101,8 +96,8 @@ impl Recovery<'_> {
     pub fn task(&self, task: i32, committed: Option<&Committed>) -> Result<Recovered, RecoveryError> {
         let standing = self.standing(task, &[committed.cloned()])?;
         let lanes = standing.as_ref().and_then(|standing| standing.point.lanes);
-        let holder = self.layout.holder(task, lanes);
-        let Some(Standing { point: target, last }) = standing.filter(|_| holder == self.layout.id(task)) else {
+        let holder = self.rules.layout.holder(task, lanes);
+        let Some(Standing { point: target, last }) = standing.filter(|_| holder == self.rules.layout.id(task)) else {
             return Err(RecoveryError::HeldByAnother { holder });
         };
         match committed {
@@ -122,12 +117,12 @@ impl Recovery<'_> {
 
     fn point_of(&self, offset: i64, metadata: &str) -> Result<Point, RecoveryError> {
         let seq = number(metadata, "seq").ok_or_else(|| RecoveryError::Metadata(metadata.to_owned()))?;
-        let found = self.origin.partitions;
+        let found = self.rules.origin.partitions;
         if let Some(committed) = number(metadata, "partitions").filter(|committed| *committed != i64::from(found)) {
             return Err(RecoveryError::Partitions { committed, found });
         }
-        if let Some(other) = text(metadata, "input").filter(|topic_id| *topic_id != self.origin.harvested) {
-            return Err(RecoveryError::OtherInput { seq, other: other.to_owned(), found: self.origin.harvested.clone() });
+        if let Some(other) = text(metadata, "input").filter(|topic_id| *topic_id != self.rules.origin.harvested) {
+            return Err(RecoveryError::OtherInput { seq, other: other.to_owned(), found: self.rules.origin.harvested.clone() });
         }
         Ok(Point { seq, offset, lanes: number(metadata, "lanes").and_then(|lanes| i32::try_from(lanes).ok()) })
     }
@@ -158,7 +153,7 @@ impl Recovery<'_> {
         };
         match backend.meta()? {
             None => Ok(Local::Useless("there is none")),
-            Some(Meta { origin, .. }) if origin != *self.origin => Ok(Local::Useless("it is of another log")),
+            Some(Meta { origin, .. }) if origin != self.rules.origin => Ok(Local::Useless("it is of another log")),
             Some(Meta { seq, .. }) if seq > target.seq => Ok(Local::Useless("it is ahead of the log")),
             Some(Meta { seq, offset, .. }) if seq == target.seq && offset != target.offset => {
                 Err(RecoveryError::OffsetMoved { seq, committed: target.offset, delta: offset })
@@ -224,7 +219,7 @@ impl Recovery<'_> {
         }
         let newest = last.map_or(first.clock, |last| last.clock);
         let age = newest.0.saturating_sub(first.clock.0);
-        let needed = self.dedup_ttl_micros.saturating_add(self.refresh_after_micros);
+        let needed = self.rules.pipeline.options().dedup_ttl_micros.saturating_add(self.rules.refresh_after_micros);
         if age < needed {
             let (age_s, needed_s) = (age / 1_000_000, needed / 1_000_000);
             return Err(RecoveryError::DeltasTooYoung { prev_seq: first.prev_seq, age_s, needed_s });
@@ -255,7 +250,7 @@ impl Recovery<'_> {
         after: i64,
         target: Point,
     ) -> Result<(Arc<dyn Backend>, Option<i64>), RecoveryError> {
-        let mut chain = Chain::after(task, after, self.format);
+        let mut chain = Chain::after(task, after, self.rules.format);
         let mut reader = self.log.reader(deltas(task), offset).map_err(gone)?;
         let (mut reached, mut waits_since, mut next) = (None, None, offset);
         while chain.seq() < target.seq {
@@ -275,7 +270,7 @@ impl Recovery<'_> {
                 next = record.offset + 1;
                 let Some(commit) = chain.next(self.read(record)?)? else { continue };
                 check_known(&commit.ops)?;
-                let meta = Meta { seq: commit.seq, offset: commit.to_offset, origin: self.origin.clone(), deltas_from: Some(next) };
+                let meta = Meta { seq: commit.seq, offset: commit.to_offset, origin: self.rules.origin.clone(), deltas_from: Some(next) };
                 backend.apply(&commit.ops, &meta)?;
                 reached = Some((commit.seq, commit.to_offset));
                 if commit.seq >= target.seq {
@@ -301,7 +296,7 @@ impl Recovery<'_> {
 
     /// Old deltas put again what had long expired: it goes, and the work done so far survives a crash.
     fn tidied(&self, task: i32, backend: Arc<dyn Backend>) -> Result<Arc<dyn Backend>, RecoveryError> {
-        let ranges = Progress::load(&*backend, self.format)?.and_then(|progress| seen::unlisted(&progress));
+        let ranges = Progress::load(&*backend, self.rules.format)?.and_then(|progress| seen::unlisted(&progress));
         ranges.map_or(Ok(()), |ranges| backend.reclaim(&ranges))?;
         backend.flush()?;
         tracing::info!(task, "state recovered from deltas");
@@ -310,7 +305,7 @@ impl Recovery<'_> {
 
     /// A delta, if it is of this job: two jobs on the same topics would tell each event twice.
     fn read(&self, record: Record) -> Result<Delta, RecoveryError> {
-        if record.key != self.layout.job().as_bytes() {
+        if record.key != self.rules.layout.job().as_bytes() {
             return Err(RecoveryError::OtherJob { found: String::from_utf8_lossy(&record.key).into_owned() });
         }
         Ok(delta::decode(&record.value.unwrap_or_default())?)

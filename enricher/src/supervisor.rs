@@ -71,21 +71,16 @@ impl Supervisor {
     /// What must be known, and held, before a lane can open.
     fn begin(&self) -> Result<Arc<Rules>, LaneError> {
         let rules = Arc::new(insist(&self.status, Note::Starting, &self.stop, || self.rules())?);
-        let options = rules.pipeline.options();
         let recovery = Recovery {
-            layout: &rules.layout,
+            rules: &rules,
             log: &*self.log,
             stores: &self.stores,
-            origin: &rules.origin,
-            format: rules.format,
-            dedup_ttl_micros: options.dedup_ttl_micros,
-            refresh_after_micros: rules.refresh_after_micros,
             patience: Duration::from_millis(limit::RECOVERY_WAIT_MS),
             stop: &self.stop,
             report: &|_, _| {},
         };
         let tasks: Vec<i32> = self.lanes.iter().flat_map(|(lane, _)| rules.layout.tasks(*lane)).collect();
-        insist(&self.status, Note::Starting, &self.stop, || custody::take(&recovery, &rules, &tasks))?;
+        insist(&self.status, Note::Starting, &self.stop, || custody::take(&recovery, &tasks))?;
         Ok(rules)
     }
 

@@ -204,19 +204,8 @@ impl World {
 /// Custody of the plan's tasks.
 fn take(plan: &Plan) -> Result<(), LaneError> {
     let Plan { rules, log, stores, stop, .. } = plan;
-    let recovery = Recovery {
-        layout: &rules.layout,
-        log: &**log,
-        stores,
-        origin: &rules.origin,
-        format: rules.format,
-        dedup_ttl_micros: rules.pipeline.options().dedup_ttl_micros,
-        refresh_after_micros: rules.refresh_after_micros,
-        patience: plan.patience,
-        stop,
-        report: &|_, _| {},
-    };
-    custody::take(&recovery, rules, &plan.partitions)
+    let recovery = Recovery { rules, log: &**log, stores, patience: plan.patience, stop, report: &|_, _| {} };
+    custody::take(&recovery, &plan.partitions)
 }
 
 impl Life {
