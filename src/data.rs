@@ -38,7 +38,7 @@ pub struct DataFolder {
 impl DataFolder {
     /// Makes the folder when it is missing and takes it; fails when another process has it.
     pub fn take(path: &Path) -> Result<DataFolder> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path).with_context(|| format!("{} cannot be created", path.display()))?;
+        make(path)?;
         if fs::metadata(path).is_ok_and(|found| found.mode() & STICKY != 0) {
             bail!("{} is a folder that many share; give one of its own, like {}", path.display(), path.join("forebay-data").display());
         }
@@ -80,6 +80,11 @@ impl DataFolder {
         };
         written().with_context(|| format!("{} cannot be written", path.display()))
     }
+}
+
+/// Makes the folder, closed to others, when it is missing.
+pub fn make(path: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).with_context(|| format!("{} cannot be created", path.display()))
 }
 
 /// Takes every right from all but the owner, whoever made the file or folder and with what umask.

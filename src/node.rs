@@ -11,7 +11,7 @@ mod remaining;
 
 use crate::admin::{self, Access, AdminServer, Readiness, Tokens};
 use crate::config::{Config, EFFECTIVE_FILE};
-use crate::data::{Admin, DataFolder};
+use crate::data::{self, Admin, DataFolder};
 use crate::failure::{Failure, Next};
 use crate::read;
 use crate::stores::{self, Stores};
@@ -92,8 +92,9 @@ impl Plan {
         let listener = admin::bind(addr)
             .await
             .or_next(|| "is another forebay running? another address is named by its admin key (in `dev` by --admin)".to_owned())?;
-        if let Some(folder) = &folder {
-            write_effective(folder, &config)?;
+        match &folder {
+            Some(folder) => write_effective(folder, &config)?,
+            None => data::make(&config.data)?,
         }
         let parts = Arc::new(Parts::of(&wanted));
         let ground =

@@ -25,7 +25,6 @@ use forebay_stores::objects::Objects;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What the asker may see.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -51,8 +50,8 @@ pub struct Parts {
     pub settings: Vec<crate::config::Setting>,
     /// Whether more may be appended while we read.
     pub live: bool,
-    /// How far back `explain` looks unless it is told: a topic that production fills is not read whole for one event.
-    pub look_back: Option<Duration>,
+    /// Many gateways fill it: not to be read whole for one question.
+    pub log_is_shared: bool,
 }
 
 /// Where an answer goes.

@@ -11,10 +11,10 @@ use crate::read::{self, Answer, Parts, Query, Role, UnclassifiedField};
 use crate::stores::{self, Stores};
 use anyhow::{Context, anyhow};
 use clap::Args;
+use forebay_enricher::find::FindError;
 use forebay_enricher_core::Pipeline;
-use forebay_schemas::limit;
 use forebay_stores::config::LogKind;
-use forebay_stores::log::Log;
+use forebay_stores::log::{Log, LogError};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -125,7 +125,7 @@ pub fn parts(
         unclassified,
         settings: config.settings(),
         live,
-        look_back: stores.embedded.is_none().then_some(Duration::from_millis(limit::EXPLAIN_LOOK_BACK_MS)),
+        log_is_shared: stores.embedded.is_none(),
     }
 }
 
@@ -165,8 +165,15 @@ impl System {
         match self {
             System::Direct(parts) => {
                 let mut lines = Lines { visit, failure: None };
-                read::answer(parts, query, Role::Reveal, &mut lines)?;
-                lines.failure.map_or(Ok(()), Err)
+                let answered = read::answer(parts, query, Role::Reveal, &mut lines);
+                if let Some(failure) = lines.failure {
+                    return Err(failure);
+                }
+                let of_log = |cause: &(dyn std::error::Error + 'static)| cause.is::<LogError>() || cause.is::<FindError>();
+                answered.map_err(|error| match parts.log_is_shared && error.chain().any(of_log) {
+                    true => Failure::from(error).next("`forebay topics check` says whether Kafka answers and what it refuses"),
+                    false => error.into(),
+                })
             }
             System::Process { url, token } => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::failed)?;

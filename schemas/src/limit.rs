@@ -218,6 +218,6 @@ pub const START_BACKOFF_MS_MAX: u64 = 5_000;
 /// How long each part may take to finish what it has when its process is told to stop.
 pub const DRAIN_MS: u64 = 30_000;
 /// How far back an event's story is looked for in a log that others fill, unless somebody says from when.
-pub const EXPLAIN_LOOK_BACK_MS: u64 = 86_400_000;
+pub const EXPLAIN_LOOK_BACK_MICROS: i64 = 86_400_000_000;
 /// The least length of a token that somebody made by hand.
 pub const TOKEN_CHARS_MIN: usize = 16;

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use forebay_enricher::find::{self as outcomes, Output, Place, Said, Story};
 use forebay_gateway::find::{self, Found};
 use forebay_schemas::id::RequestId;
+use forebay_schemas::limit;
 use forebay_schemas::outcome::Outcome;
 use forebay_schemas::stage::Stage;
 use forebay_schemas::topic::Topic;
@@ -23,10 +24,9 @@ pub const LOOKED_FROM: &str = "looked_from";
 
 pub fn tell(parts: &Parts, query: &ExplainQuery, role: Role, out: &mut dyn Answer) -> Result<()> {
     let mut query = query.clone();
-    if let (None, Some(span)) = (query.from, parts.look_back) {
-        let back = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+    if query.from.is_none() && parts.log_is_shared {
         let until = query.to.unwrap_or_else(|| SystemTime::now().into());
-        let from = until.saturating_add_micros(-back);
+        let from = until.saturating_add_micros(-limit::EXPLAIN_LOOK_BACK_MICROS);
         query.from = Some(from);
         if out.line(json!({LOOKED_FROM: from.to_rfc3339()}).to_string()).is_break() {
             return Ok(());

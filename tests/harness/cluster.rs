@@ -271,7 +271,7 @@ fn settings(services: &Services, folder: &Path, name: &str, listen: &Port, admin
     let (data, token, view_token, secret) = (path("data"), path("token"), path("view_token"), path("s3_secret"));
     let (mask, public, private) = (path("keys/mask.key"), path("keys/bad_public.key"), path("keys/bad_private.key"));
     let (harvested, trusted, bad, delta) = (topic("harvested"), topic("trusted"), topic("bad"), topic("delta"));
-    let (warehouse, catalogue) = (format!("s3://{BUCKET}/{name}/warehouse"), path("catalog.sqlite"));
+    let (warehouse, catalogue) = (format!("s3://{BUCKET}/{name}/warehouse"), path("data/catalog.sqlite"));
     let (access_key, prefix, job) = (services.s3.access_key().to_owned(), name.to_owned(), name.to_owned());
     toml::toml! {
         data = data
