@@ -64,6 +64,29 @@ fn a_broker_that_is_away_stops_no_acknowledgement_and_is_waited_for() {
 }
 
 #[test]
+fn a_bucket_that_is_away_stops_no_acknowledgement_and_is_waited_for() {
+    static BUCKETS: LazyLock<S3> = LazyLock::new(|| S3::start().expect("the S3 server starts"));
+    let services = Services { endpoint: BUCKETS.endpoint(), s3: &BUCKETS, ..shared() };
+    let mut cluster = Cluster::on(services, "[gateway]\nspool.segment_age = \"1s\"\n");
+    BUCKETS.kill();
+    for role in &mut cluster.roles {
+        role.spawn();
+    }
+    cluster.gateway().wait_ready();
+    cluster.enricher().wait_ready();
+    cluster.accepted("/v1/events", &event("before"));
+    cluster.sink().wait_not_ready("objects");
+    cluster.gateway().wait_note("object");
+    assert!(cluster.gateway().is_ready());
+    assert_eq!(cluster.settled().of("trusted"), 1, "the path to trusted does not stand on the bucket");
+    BUCKETS.restart().expect("restarted");
+    cluster.start();
+    assert_eq!(cluster.stop(), 0, "{}", cluster.log());
+    assert_eq!(column(&cluster.table("pyiceberg"), "event_id"), ["before"]);
+    assert_eq!(cluster.raw().len(), 1);
+}
+
+#[test]
 fn topics_that_are_not_there_end_who_reads_them_and_not_who_acknowledges() {
     let mut cluster = Cluster::unapplied(shared(), "");
     for role in &mut cluster.roles {

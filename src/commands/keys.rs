@@ -35,6 +35,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// A key in the place of one that is lost would change every token unseen, so nothing is added to what is there.
 fn make(dir: &Path) -> Result<Exit, Failure> {
+    let dir = &std::path::absolute(dir).map_err(Failure::failed)?;
     let there = ["mask.key", "bad_public.key", "bad_private.key"].map(|name| dir.join(name)).into_iter().find(|file| file.exists());
     if let Some(file) = there {
         return Err(Failure::failed(anyhow!("{} is there already", file.display())).next("nothing was made: name another folder"));

@@ -13,7 +13,7 @@ const SINKS: [(&str, Part); 1] = [("table", Part::Table)];
 /// Run the gateway alone: requests to the spool, the log and the raw landing
 #[derive(Args)]
 #[command(
-    after_help = "Example:\n  forebay gateway --config /etc/forebay/forebay.toml\n\nIt acknowledges while the log or the object store is away, up to gateway.spool.max_bytes. One SIGTERM lands and publishes what was\naccepted and ends with 0, or with 3 and what is left; a second one ends at once."
+    after_help = "Example:\n  forebay gateway --config /etc/forebay/forebay.toml\n\nIt acknowledges while the log or the object store is away, up to gateway.spool.max_bytes. One SIGTERM lands and publishes what was accepted and ends with 0, or with 3 and what is left; a second one ends at once."
 )]
 pub struct Gateway {
     #[command(flatten)]
