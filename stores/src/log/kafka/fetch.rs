@@ -139,7 +139,23 @@ pub(super) struct Sight {
     at: TopicPartition,
     pub position: AtomicI64,
     /// Its queue may hold something.
-    pub filled: AtomicBool,
+    filled: AtomicBool,
+    /// Somebody was waked by that. Waked again for it, one who waits for another reader of this place would never sleep.
+    told: AtomicBool,
+}
+
+impl Sight {
+    pub fn fill(&self) {
+        self.told.store(false, Ordering::Relaxed);
+        self.filled.store(true, Ordering::Release);
+    }
+    /// Before the queue is emptied: what comes after that fills it again.
+    pub fn empty(&self) {
+        self.filled.store(false, Ordering::Release);
+    }
+    fn wakes(&self) -> bool {
+        self.filled.load(Ordering::Acquire) && !self.told.swap(true, Ordering::Relaxed)
+    }
 }
 
 impl Seat {
@@ -151,10 +167,10 @@ impl Seat {
         // Before it is assigned: what is fetched goes nowhere else.
         let queue = fetcher.consumer.split_partition_queue(&name, at.partition);
         let mut queue = queue.ok_or_else(|| lost("no such partition".to_owned()))?;
-        let sight = Arc::new(Sight { at, position: AtomicI64::new(from), filled: AtomicBool::new(false) });
+        let sight = Arc::new(Sight { at, position: AtomicI64::new(from), filled: AtomicBool::new(false), told: AtomicBool::new(false) });
         let (seen, arrivals) = (Arc::clone(&sight), Arc::clone(&shared.arrivals));
         queue.set_nonempty_callback(move || {
-            seen.filled.store(true, Ordering::Release);
+            seen.fill();
             arrivals.wake();
         });
         let mut list = TopicPartitionList::with_capacity(1);
@@ -228,8 +244,7 @@ impl Shared {
                 }
             }
             let pause = if unread.is_empty() { until } else { until.min(Instant::now() + LOOK) };
-            self.arrivals.sleep(positions, pause);
-            if Instant::now() >= until {
+            if self.arrivals.sleep(positions, pause) || Instant::now() >= until {
                 return;
             }
         }
@@ -264,20 +279,21 @@ impl Arrivals {
             let mut here = readers.iter().filter(|sight| sight.at == *at && sight.position.load(Ordering::Relaxed) == *position).peekable();
             if here.peek().is_none() {
                 unread.push((*at, *position));
-            } else if here.any(|sight| sight.filled.load(Ordering::Acquire)) {
+            } else if here.any(|sight| sight.wakes()) {
                 return Look::Filled;
             }
         }
         Look::Unread(unread)
     }
 
-    /// Until something arrives for a reader at one of the positions, or `until`.
-    fn sleep(&self, positions: &[(TopicPartition, i64)], until: Instant) {
+    /// Until something arrives for a reader at one of the positions: true; or `until`.
+    fn sleep(&self, positions: &[(TopicPartition, i64)], until: Instant) -> bool {
         let mut sleeping = self.sleepers.lock();
         while matches!(self.look(positions), Look::Unread(_)) {
             if self.arrived.wait_until(&mut sleeping, until).timed_out() {
-                return;
+                return false;
             }
         }
+        true
     }
 }

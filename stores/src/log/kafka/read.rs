@@ -145,7 +145,7 @@ impl KafkaReader {
         // Something may be left.
         if let Some(seat) = &self.seat {
             seat.sight.position.store(self.position, Ordering::Relaxed);
-            seat.sight.filled.store(true, Ordering::Release);
+            seat.sight.fill();
         }
         Ok(records)
     }
@@ -154,8 +154,7 @@ impl KafkaReader {
 impl Reader for KafkaReader {
     fn read(&mut self, bytes_max: usize, records_max: usize) -> Result<Vec<Record>, LogError> {
         let seat = self.sit(ANEW)?;
-        // Before the queue is emptied: what comes after that fills it again.
-        seat.sight.filled.store(false, Ordering::Release);
+        seat.sight.empty();
         let records = self.take(i64::MAX, bytes_max, records_max, None)?;
         match &self.seat {
             Some(seat) if records.is_empty() && seat.context().is_down() => {
@@ -173,7 +172,7 @@ impl Reader for KafkaReader {
         let answer = self.shared.options.patience.answer;
         let until = Instant::now() + answer;
         let seat = self.sit(answer)?;
-        seat.sight.filled.store(false, Ordering::Release);
+        seat.sight.empty();
         let records = self.take(end, bytes_max, records_max, Some(until))?;
         if records.is_empty() && self.position < end {
             return Err(LogError::Io(format!("{}: nothing came within {answer:?}", self.place())));

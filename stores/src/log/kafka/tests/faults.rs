@@ -106,6 +106,29 @@ fn what_was_acknowledged_survives_the_broker() {
 }
 
 #[test]
+fn what_was_given_up_is_not_sent_later() {
+    let kafka = faulty();
+    let (_, through) = proxied(&kafka, 2);
+    let patience = Patience { append: Duration::from_secs(2), ..Patience::default() };
+    let log = KafkaLog::connect(KafkaOptions { patience, ..through }).unwrap();
+    log.append(vec![(HARVESTED, entry("first"))]).unwrap();
+    kafka.cut(1).unwrap();
+    let given_up = (0..3).map(|_| (HARVESTED, entry("given up"))).collect();
+    assert!(matches!(log.append(given_up), Err(LogError::Io(_))));
+    kafka.heal(1).unwrap();
+    wait_for("brokers are found again", || log.append(vec![(HARVESTED, entry("after"))]).is_ok());
+    let mut reader = log.reader(HARVESTED, 0).unwrap();
+    let mut read = Vec::new();
+    // Time enough for a producer that would try again.
+    for _ in 0..30 {
+        read.extend(values(&reader.read(1 << 20, 100).unwrap()));
+        log.wait_past(&[(HARVESTED, reader.position())], Duration::from_millis(100));
+    }
+    assert_eq!(read.first().map(String::as_str), Some("first"));
+    assert!(read.len() > 1 && read[1..].iter().all(|value| value == "after"), "{read:?}");
+}
+
+#[test]
 fn a_reader_tells_that_no_broker_answers_and_goes_on_by_itself() {
     let kafka = faulty();
     let (direct, through) = proxied(&kafka, 2);

@@ -133,6 +133,28 @@ fn one_partition_is_read_by_several_at_once() {
     assert_eq!(log.shared.fetchers.lock().len(), 2, "one consumer and a spare");
 }
 
+/// A reader that nobody reads from keeps those who wait at the same place neither awake nor asleep.
+#[test]
+fn an_idle_reader_beside_another_does_not_wake_it_for_ever() {
+    let (_, log) = fresh_at(&Kafka::shared().brokers());
+    let (mut idle, mut busy) = (log.reader(HARVESTED, 0).unwrap(), log.reader(HARVESTED, 0).unwrap());
+    // The end of the partition is something, too: who waits is waked by it once for each reader.
+    let wait = Duration::from_millis(200);
+    let slept = (0..50).any(|_| {
+        assert_eq!(busy.read(1, 1).unwrap(), []);
+        let begun = std::time::Instant::now();
+        log.wait_past(&[(HARVESTED, 0)], wait);
+        begun.elapsed() >= wait
+    });
+    assert!(slept, "it is waked by nothing");
+    std::thread::scope(|scope| {
+        let woken = scope.spawn(|| log.wait_past(&[(HARVESTED, 0)], Duration::from_secs(600)));
+        log.append(vec![(HARVESTED, entry("x"))]).unwrap();
+        woken.join().unwrap();
+    });
+    assert_eq!(values(&busy.read_to(1, 1, 1).unwrap()), values(&idle.read_to(1, 1, 1).unwrap()));
+}
+
 #[test]
 fn topic_ids_are_those_that_kafka_tells() {
     let kafka = Kafka::shared();
