@@ -52,9 +52,18 @@ pub fn bodies_landed(system: &dyn System, sent: &[PathBuf], refused: u64) {
     assert!(compared > 100, "only {compared} bodies were compared");
 }
 
-/// Answers other than 2xx in a summary of `send`.
+/// Answers other than 2xx in a summary of `send`; those after which it sent again are not among them (`retried`).
 pub fn refused(summary: &Path) -> u64 {
-    let summary: Value = serde_json::from_slice(&std::fs::read(summary).expect("a summary")).expect("JSON");
+    let summary = read(summary);
     let answers = summary["answers"].as_object().expect("answers by status");
     answers.iter().filter(|(status, _)| !status.starts_with('2')).map(|(_, n)| n.as_u64().expect("a count")).sum()
+}
+
+/// Attempts after which `send` sent again: a refusal's body lies among the sent ones, too.
+pub fn retried(summary: &Path) -> u64 {
+    read(summary)["retries"].as_u64().expect("a count")
+}
+
+fn read(summary: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(summary).expect("a summary")).expect("JSON")
 }
