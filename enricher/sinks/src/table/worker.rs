@@ -99,24 +99,22 @@ impl Worker {
 
     /// Until it is stopped or cannot go on.
     pub(super) fn run(mut self) {
-        let mut retry = RETRY_MIN;
+        let (mut retry, mut anew) = (RETRY_MIN, false);
         loop {
             let stop = self.shared.state().stop;
-            let result = match stop {
-                Stop::Leave => return,
-                Stop::Drain => match self.drain() {
-                    Ok(()) => {
-                        self.shared.state().trouble = None;
-                        return self.catalogue.close();
-                    }
-                    Err(error) => Err(error),
-                },
-                Stop::No => self.turn(),
-            };
-            let Err(error) = result else {
-                if retry != RETRY_MIN {
+            if stop == Stop::Leave {
+                return;
+            }
+            let begun = if anew { self.begin_again() } else { Ok(()) };
+            let Err(error) = begun.and_then(|()| if stop == Stop::Drain { self.drain() } else { self.turn() }) else {
+                anew = false;
+                // With rows in hand it is not known yet that they can be committed.
+                if retry != RETRY_MIN && self.batch.is_empty() {
                     retry = RETRY_MIN;
                     self.shared.state().trouble = None;
+                }
+                if stop == Stop::Drain {
+                    return self.catalogue.close();
                 }
                 continue;
             };
@@ -129,14 +127,7 @@ impl Worker {
             tracing::warn!(%error, "table sink in trouble; trying again in {retry:?}");
             self.shared.state().trouble = Some(error.to_string());
             self.rest(retry);
-            retry = (retry * 2).min(RETRY_MAX);
-            if let Err(error) = self.begin_again() {
-                tracing::warn!(%error, "table sink still in trouble");
-                if error.is_final() {
-                    self.shared.state().failed = Some(error.to_string());
-                    return;
-                }
-            }
+            (retry, anew) = ((retry * 2).min(RETRY_MAX), true);
         }
     }
 

@@ -6,8 +6,8 @@ use crate::table::batch::{Batch, Written};
 use crate::table::offsets::Offsets;
 use crate::table::sweep::sweep;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// A table of so many small files that the next commit makes it worth a rewrite.
 struct Before {
@@ -165,6 +165,38 @@ fn stopped_at_any_call_a_sink_wakes_to_the_table_of_its_successor() {
         nth += 1;
     }
     assert!(nth > 60, "only {nth} calls");
+}
+
+#[test]
+fn a_running_sink_tells_its_trouble_and_gets_over_it() {
+    let world = World::in_memory();
+    let down = Arc::new(AtomicBool::new(false));
+    let theirs = down.clone();
+    let at = move |_| if theirs.load(Ordering::SeqCst) { Event::FailBefore } else { Event::Pass };
+    let objects = Arc::new(Hooked { inner: world.memory().clone(), calls: Arc::default(), at });
+    let registry = prometheus::Registry::new();
+    let sink = waited(TableSink::start(world.config(), Arc::new(world.log.clone()), objects, &registry)).expect("starts");
+    let until = |what: &str, done: &dyn Fn() -> bool| {
+        let started = Instant::now();
+        while !done() {
+            assert!(started.elapsed() < Duration::from_secs(60), "{what}: {:?}", sink.ready());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    world.put(0, 0..3);
+    until("rows", &|| world.ids().len() == 3);
+    down.store(true, Ordering::SeqCst);
+    world.put(0, 3..6);
+    until("trouble", &|| sink.ready().is_err_and(|why| why.contains("the store has trouble")));
+    assert_eq!((sink.failed(), world.ids().len()), (None, 3));
+    down.store(false, Ordering::SeqCst);
+    until("rows", &|| world.ids().len() == 6);
+    until("an end of it", &|| sink.ready().is_ok());
+    // A stop in the midst of an outage says what is left undone.
+    down.store(true, Ordering::SeqCst);
+    world.put(0, 6..7);
+    assert!(waited(sink.stop()).expect_err("not committed").contains("the store has trouble"));
+    assert_eq!(world.ids(), ids(0, 0..6));
 }
 
 #[test]
