@@ -19,6 +19,9 @@ use watch::Watch;
 
 /// Events that a soak must have acknowledged, over both tests.
 const EVENTS_MIN: usize = 250_000;
+/// Requests a second: what comes of a soak's faults has to fit into the oracle's memory.
+const RATE: &str = "150";
+const RATE_SOAK: &str = "1500";
 /// Of the recordings, in one run of `send`.
 const SEND_REPEAT: u32 = 40;
 
@@ -174,9 +177,7 @@ fn load(listen: &str, folder: &Path, enough: &AtomicBool) -> usize {
         let mut send = Command::new(binary());
         send.arg("send").args(&recordings).args(["--to", &format!("http://{listen}"), "--repeat", &SEND_REPEAT.to_string()]);
         send.args(["--unique", "--resend", "--connections", "4", "--json", "--acked"]).arg(file("acked")).arg("--sent").arg(file("sent"));
-        if !soak() {
-            send.args(["--rate", "150"]);
-        }
+        send.args(["--rate", if soak() { RATE_SOAK } else { RATE }]);
         let summary = std::fs::File::create(file("summary")).expect("a file");
         assert!(send.stdin(Stdio::null()).stdout(summary).status().expect("the binary starts").success());
         runs += 1;

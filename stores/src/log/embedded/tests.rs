@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 struct Form;
 
@@ -129,15 +130,21 @@ fn what_is_dropped_leaves_the_disk() {
         });
         Some(Bytes::from_iter(bytes))
     };
-    let mut largest = 0;
     for _ in 0..60 {
         log.append((0..1_000).map(|_| (HARVESTED, Entry { value: value(), ..Entry::default() })).collect()).unwrap();
         let end = log.bounds(HARVESTED).unwrap().end;
         log.drop_before(HARVESTED, (end - 2_000).max(0)).unwrap();
-        let files = std::fs::read_dir(dir.path()).unwrap().filter_map(|file| file.unwrap().metadata().ok());
-        largest = largest.max(files.map(|meta| meta.len()).sum::<u64>());
     }
-    assert!(largest < 40 << 20, "60 MB went through a log that keeps 2 MB, and {} MiB lay on disk", largest >> 20);
+    let on_disk = || {
+        let files = std::fs::read_dir(dir.path()).unwrap().filter_map(|file| file.unwrap().metadata().ok());
+        files.map(|meta| meta.len()).sum::<u64>()
+    };
+    // Compaction comes after; how far behind it is depends on the machine.
+    let until = Instant::now() + Duration::from_secs(60);
+    while on_disk() > 20 << 20 {
+        assert!(Instant::now() < until, "60 MB went through a log that keeps 2 MB, and {} MiB stay on disk", on_disk() >> 20);
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Names, sizes, times and bytes of all files.

@@ -22,6 +22,7 @@ pub(super) fn of(what: &str, error: &KafkaError, context: &Context) -> LogError 
         (Code::OperationTimedOut | Code::BrokerTransportFailure | Code::RequestTimedOut, Some((said, reason))) => {
             unanswered(what, said, &reason)
         }
+        (Code::OperationTimedOut | Code::RequestTimedOut, None) => LogError::Io(format!("{what}: no answer; {code}")),
         _ => of_code(what, code),
     }
 }
