@@ -7,19 +7,64 @@
 
 use crate::state::{Backend, StateError};
 use forebay_schemas::wire::delta::Op;
-use std::collections::BTreeMap;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 pub struct Overlay {
     record: Vec<Op>,
-    batch: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    in_flight: Option<Arc<Vec<Op>>>,
+    batch: Writes,
+    in_flight: Writes<Arc<Vec<Op>>>,
     backend: Arc<dyn Backend>,
+}
+
+/// One write for each key.
+#[derive(Default)]
+struct Writes<Ops = Vec<Op>> {
+    ops: Ops,
+    /// Places in `ops`, found by their key's hash: nearly every event asks for a key that is not there.
+    places: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl<Ops: AsRef<Vec<Op>>> Writes<Ops> {
+    fn find(&self, key: &[u8]) -> Option<&Op> {
+        let ops = self.ops.as_ref();
+        let place = self.places.find(self.hasher.hash_one(key), |place| ops[*place as usize].key == key)?;
+        Some(&ops[*place as usize])
+    }
+}
+
+impl Writes {
+    fn insert(&mut self, op: Op) {
+        let Writes { ops, places, hasher } = self;
+        let hash = hasher.hash_one(op.key.as_slice());
+        match places.find(hash, |place| ops[*place as usize].key == op.key) {
+            Some(place) => ops[*place as usize] = op,
+            None => {
+                let place = u32::try_from(ops.len()).expect("a batch is bounded by limit::COMMIT_RECORDS");
+                ops.push(op);
+                places.insert_unique(hash, place, |place| hasher.hash_one(ops[*place as usize].key.as_slice()));
+            }
+        }
+    }
+
+    /// Puts the writes into the order of their keys.
+    fn sort(&mut self) {
+        let mut order: Vec<u32> = (0..self.ops.len() as u32).collect();
+        order.sort_unstable_by(|a, b| self.ops[*a as usize].key.cmp(&self.ops[*b as usize].key));
+        let mut moved = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, from)| moved[*from as usize] = to as u32);
+        self.places.iter_mut().for_each(|place| *place = moved[*place as usize]);
+        let mut unsorted = std::mem::take(&mut self.ops);
+        let nothing = || Op { key: Vec::new(), value: None };
+        self.ops.extend(order.iter().map(|from| std::mem::replace(&mut unsorted[*from as usize], nothing())));
+    }
 }
 
 impl Overlay {
     pub fn new(backend: Arc<dyn Backend>) -> Overlay {
-        Overlay { record: Vec::new(), batch: BTreeMap::new(), in_flight: None, backend }
+        Overlay { record: Vec::new(), batch: Writes::default(), in_flight: Writes::default(), backend }
     }
 
     pub fn backend(&self) -> &Arc<dyn Backend> {
@@ -42,18 +87,14 @@ impl Overlay {
 
     /// What the whole records before this one have written and the backend does not have yet: `Some(None)` is a delete.
     pub fn pending(&self, key: &[u8]) -> Option<Option<&[u8]>> {
-        if let Some(value) = self.batch.get(key) {
-            return Some(value.as_deref());
-        }
-        let ops = self.in_flight.as_deref()?;
-        let at = ops.binary_search_by(|op| op.key.as_slice().cmp(key)).ok()?;
-        Some(ops[at].value.as_deref())
+        let op = self.batch.find(key).or_else(|| self.in_flight.find(key))?;
+        Some(op.value.as_deref())
     }
 
     /// The record is done: its writes join the batch.
     pub fn keep_record(&mut self) {
         for op in self.record.drain(..) {
-            self.batch.insert(op.key, op.value);
+            self.batch.insert(op);
         }
     }
 
@@ -64,18 +105,23 @@ impl Overlay {
 
     /// Ends the batch and hands it out in key order. `in_flight` gives it back for reads.
     pub fn cut(&mut self) -> Vec<Op> {
-        debug_assert!(self.record.is_empty(), "a batch is cut between records");
-        assert!(self.in_flight.is_none(), "one batch is committed at a time");
-        std::mem::take(&mut self.batch).into_iter().map(|(key, value)| Op { key, value }).collect()
+        assert!(self.record.is_empty(), "a batch is cut between records");
+        assert!(self.in_flight.places.is_empty(), "one batch is committed at a time");
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.sort();
+        self.in_flight = Writes { ops: Arc::default(), places: batch.places, hasher: batch.hasher };
+        batch.ops
     }
 
+    /// The batch that was cut, unchanged.
     pub fn in_flight(&mut self, ops: Arc<Vec<Op>>) {
-        self.in_flight = Some(ops);
+        assert_eq!(ops.len(), self.in_flight.places.len(), "the batch that was cut");
+        self.in_flight.ops = ops;
     }
 
     /// The backend has the batch that was in flight.
     pub fn settled(&mut self) {
-        self.in_flight = None;
+        self.in_flight = Writes::default();
     }
 }
 

@@ -66,11 +66,12 @@ impl Totals {
     }
 
     pub fn count(&mut self, source: &str, outcome: Outcome) {
-        if !self.outcomes.contains_key(source) {
-            self.outcomes.insert(source.to_owned(), BTreeMap::new());
+        match self.outcomes.get_mut(source) {
+            Some(of_source) => of_source.entry(outcome).or_default().new += 1,
+            None => {
+                self.outcomes.insert(source.to_owned(), BTreeMap::from([(outcome, Count { value: 0, new: 1 })]));
+            }
         }
-        let of_source = self.outcomes.get_mut(source).expect("inserted above");
-        of_source.entry(outcome).or_default().new += 1;
     }
 
     pub fn count_unclassified(&mut self, fields: Vec<Unclassified>) {

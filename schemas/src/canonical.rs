@@ -3,17 +3,30 @@
 
 use crate::json::{Json, write_string};
 
+/// The order of so few members needs no memory of its own.
+const FEW: usize = 32;
+
 /// Appends the canonical form of `value`. Members whose key `skip` accepts are left out at the top level only.
 pub fn write(value: &Json<'_>, skip: &dyn Fn(&str) -> bool, out: &mut String) {
     match value {
         Json::Object(members) => {
-            // A stable sort keeps repeated keys in order, so the last of each run is the last in the text.
-            let mut order: Vec<_> = members.iter().filter(|(key, _)| !skip(key)).collect();
-            order.sort_by(|a, b| a.0.cmp(&b.0));
+            let mut few = [0; FEW];
+            let mut many = Vec::new();
+            let order = match few.get_mut(..members.len()) {
+                Some(few) => few,
+                None => {
+                    many.resize(members.len(), 0);
+                    many.as_mut_slice()
+                }
+            };
+            order.iter_mut().enumerate().for_each(|(at, place)| *place = at);
+            // Of repeated keys the last in the text comes last.
+            order.sort_unstable_by(|a, b| members[*a].0.cmp(&members[*b].0).then(a.cmp(b)));
             out.push('{');
             let mut first = true;
-            for (i, (key, value)) in order.iter().enumerate() {
-                if order.get(i + 1).is_some_and(|next| next.0 == *key) {
+            for (i, at) in order.iter().enumerate() {
+                let (key, value) = &members[*at];
+                if skip(key) || order.get(i + 1).is_some_and(|next| members[*next].0 == *key) {
                     continue;
                 }
                 if !first {

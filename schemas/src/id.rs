@@ -5,9 +5,16 @@ use std::fmt;
 use uuid::Uuid;
 
 /// UUIDv7 of one HTTP request, given when it is enqueued to the spool; monotonic in a gateway.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RequestId(pub Uuid);
 
+impl RequestId {
+    pub const CHARS: usize = uuid::fmt::Hyphenated::LENGTH;
+    /// Its text, written into `buffer`.
+    pub fn encode(self, buffer: &mut [u8; RequestId::CHARS]) -> &str {
+        self.0.hyphenated().encode_lower(buffer)
+    }
+}
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.hyphenated().fmt(f)

@@ -194,10 +194,10 @@ pub const LOG_MEMTABLE_BYTES: usize = 48 << 20;
 pub const LOG_CACHE_BYTES: usize = 16 << 20;
 /// Unclassified fields that are told one by one of one event; the rest are counted as one.
 pub const UNCLASSIFIED_PER_EVENT: usize = 32;
-/// Texts that each thread remembers what was found in, and how long one of them may be.
-pub const SCANNED_TEXTS: usize = 4_096;
-pub const SCANNED_TEXT_BYTES: usize = 256;
-/// User agents whose reading is remembered, and how many bytes of one are read.
+/// Texts that each thread of the enricher remembers what came of, and how long one of them may be.
+pub const REMEMBERED_TEXTS: usize = 8_192;
+pub const REMEMBERED_TEXT_BYTES: usize = 256;
+/// User agents whose reading each thread of the enricher remembers, and how many bytes of one are read.
 pub const USER_AGENTS: usize = 4_096;
 pub const USER_AGENT_BYTES: usize = 1_024;
 /// Names that no schema knows and whose telling (shape and keyed hash) is remembered.

@@ -8,6 +8,7 @@ pub mod validate;
 pub mod sanitize;
 pub mod mask;
 
+pub(crate) mod memo;
 pub(crate) mod names;
 pub(crate) mod percent;
 pub(crate) mod plan;

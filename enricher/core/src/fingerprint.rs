@@ -12,55 +12,88 @@ use sha2::{Digest, Sha256};
 
 /// Changes with every change of the rule: old and new copies of one fact would differ.
 const RULE: &[u8] = b"1";
+/// What most facts need, so that memory is asked for once.
+const USUAL_BYTES: usize = 1_024;
 
 /// The fingerprint of a payload: the first 8 bytes of SHA-256 over the rule, the names, the client's time and the
 /// canonical JSON of what was told, each part behind its length.
 pub fn of(dialect: Dialect, payload: &Json<'_>) -> u64 {
-    let mut hash = Sha256::new();
-    part(&mut hash, Some(RULE));
-    let mut text = String::new();
-    let mut told = |hash: &mut Sha256, value: Option<&Json<'_>>, skip: &dyn Fn(&str) -> bool| {
-        text.clear();
-        if let Some(value) = value {
-            canonical::write(value, skip, &mut text);
-        }
-        part(hash, value.map(|_| text.as_bytes()));
-    };
+    let mut fact = Fact::new();
     let whole = &|_: &str| false;
     match dialect {
         Dialect::Native => {
-            names(&mut hash, payload, ["event_type"], ["event_time"]);
-            told(&mut hash, payload.get("properties"), whole);
+            fact.names(payload, ["event_type"], ["event_time"]);
+            fact.told(payload.get("properties"), whole);
         }
         Dialect::Segment => {
-            names(&mut hash, payload, ["type", "event", "name"], ["timestamp", "originalTimestamp"]);
-            told(&mut hash, payload.get("properties"), whole);
-            told(&mut hash, payload.get("traits"), whole);
+            fact.names(payload, ["type", "event", "name"], ["timestamp", "originalTimestamp"]);
+            fact.told(payload.get("properties"), whole);
+            fact.told(payload.get("traits"), whole);
         }
         Dialect::Posthog => {
-            names(&mut hash, payload, ["event"], ["timestamp"]);
-            told(&mut hash, payload.get("properties"), &of_a_sender);
+            fact.names(payload, ["event"], ["timestamp"]);
+            fact.told(payload.get("properties"), &of_a_sender);
         }
-        Dialect::Snowplow => told(&mut hash, Some(payload), &of_an_attempt),
+        Dialect::Snowplow => fact.told(Some(payload), &of_an_attempt),
     }
-    first_8(hash)
+    fact.fingerprint()
 }
 
 /// The fingerprint of what nobody can read: its bytes.
 pub fn of_bytes(payload: &[u8]) -> u64 {
-    let mut hash = Sha256::new();
-    part(&mut hash, Some(RULE));
-    part(&mut hash, Some(payload));
-    first_8(hash)
+    let mut fact = Fact::new();
+    fact.part(Some(payload));
+    fact.fingerprint()
 }
 
-/// Names as sent, then the first time that is there as sent.
-fn names<const N: usize, const T: usize>(hash: &mut Sha256, payload: &Json<'_>, names: [&str; N], times: [&str; T]) {
-    for name in names {
-        part(hash, payload.get(name).and_then(Json::as_text).map(str::as_bytes));
+/// What is hashed.
+struct Fact {
+    parts: Vec<u8>,
+    text: String,
+}
+
+impl Fact {
+    fn new() -> Fact {
+        let mut fact = Fact { parts: Vec::with_capacity(USUAL_BYTES), text: String::new() };
+        fact.part(Some(RULE));
+        fact
     }
-    let time = times.iter().find_map(|time| payload.get(time).and_then(Json::as_text));
-    part(hash, time.map(str::as_bytes));
+
+    /// A missing part is another than an empty one.
+    fn part(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => {
+                self.parts.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
+                self.parts.extend_from_slice(bytes);
+            }
+            None => self.parts.extend_from_slice(&u64::MAX.to_be_bytes()),
+        }
+    }
+
+    /// Names as sent, then the first time that is there as sent.
+    fn names<const N: usize, const T: usize>(&mut self, payload: &Json<'_>, names: [&str; N], times: [&str; T]) {
+        for name in names {
+            self.part(payload.get(name).and_then(Json::as_text).map(str::as_bytes));
+        }
+        let time = times.iter().find_map(|time| payload.get(time).and_then(Json::as_text));
+        self.part(time.map(str::as_bytes));
+    }
+
+    /// The canonical form of `value`, without the members that `skip` accepts.
+    fn told(&mut self, value: Option<&Json<'_>>, skip: &dyn Fn(&str) -> bool) {
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        if let Some(value) = value {
+            text.reserve(USUAL_BYTES);
+            canonical::write(value, skip, &mut text);
+        }
+        self.part(value.map(|_| text.as_bytes()));
+        self.text = text;
+    }
+
+    fn fingerprint(&self) -> u64 {
+        u64::from_be_bytes(*Sha256::digest(&self.parts).first_chunk().expect("SHA-256 has 32 bytes"))
+    }
 }
 
 /// PostHog properties that say who sends and how it fares, which an SDK fills in anew.
@@ -73,21 +106,6 @@ fn of_a_sender(name: &str) -> bool {
 /// Snowplow parameters that say who sends and when.
 fn of_an_attempt(name: &str) -> bool {
     matches!(name, "stm" | "uid" | "duid" | "nuid" | "tnuid" | "sid" | "vid")
-}
-
-/// A missing part is another than an empty one.
-fn part(hash: &mut Sha256, bytes: Option<&[u8]>) {
-    match bytes {
-        Some(bytes) => {
-            hash.update((bytes.len() as u64).to_be_bytes());
-            hash.update(bytes);
-        }
-        None => hash.update(u64::MAX.to_be_bytes()),
-    }
-}
-
-fn first_8(hash: Sha256) -> u64 {
-    u64::from_be_bytes(*hash.finalize().first_chunk().expect("SHA-256 has 32 bytes"))
 }
 
 #[cfg(test)]

@@ -11,13 +11,17 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Trimmed, lower-cased, each run of other characters than a–z and 0–9 made `_`.
 pub fn normalise(foreign_name: &str) -> String {
-    let mut out = String::with_capacity(foreign_name.len());
-    for c in foreign_name.trim().chars().flat_map(char::to_lowercase) {
-        match c {
-            'a'..='z' | '0'..='9' => out.push(c),
-            _ if !out.ends_with('_') => out.push('_'),
-            _ => {}
-        }
+    let name = foreign_name.trim();
+    let mut out = String::with_capacity(name.len());
+    let mut push = |c: char| match c {
+        'a'..='z' | '0'..='9' => out.push(c),
+        _ if !out.ends_with('_') => out.push('_'),
+        _ => {}
+    };
+    if name.is_ascii() {
+        name.bytes().for_each(|byte| push(char::from(byte.to_ascii_lowercase())));
+    } else {
+        name.chars().flat_map(char::to_lowercase).for_each(push);
     }
     out
 }

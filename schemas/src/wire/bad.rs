@@ -51,7 +51,7 @@ pub fn encode_clear(clear: &Clear, out: &mut Vec<u8>) {
     avro::string(clear.event_id.as_str(), out);
     avro::string(&clear.source, out);
     avro::string(clear.dialect.name(), out);
-    avro::string(&clear.request_id.to_string(), out);
+    avro::string(clear.request_id.encode(&mut [0; RequestId::CHARS]), out);
     avro::long(i64::from(clear.index), out);
     avro::long(clear.received_at.0, out);
     avro::string(clear.stage.name(), out);

@@ -59,7 +59,7 @@ pub fn encode(event: &Harvested) -> Vec<u8> {
     let mut out = frame(Topic::Harvested, event.payload.len() + 320);
     avro::string(event.event_id.as_str(), &mut out);
     avro::long(event.id_origin as i64, &mut out);
-    avro::string(&event.request_id.to_string(), &mut out);
+    avro::string(event.request_id.encode(&mut [0; RequestId::CHARS]), &mut out);
     avro::long(i64::from(event.index), &mut out);
     avro::string(&event.gateway, &mut out);
     avro::string(&event.source, &mut out);

@@ -42,7 +42,7 @@ pub struct EventRef {
 }
 
 pub fn encode(record: &RawRequest, out: &mut Vec<u8>) {
-    avro::string(&record.request_id.to_string(), out);
+    avro::string(record.request_id.encode(&mut [0; RequestId::CHARS]), out);
     avro::long(record.received_at.0, out);
     avro::string(&record.gateway, out);
     avro::string(&record.source, out);

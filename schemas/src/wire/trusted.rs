@@ -101,7 +101,7 @@ pub struct Campaign {
 }
 
 /// Where an output came from: recognises a redelivery.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Provenance {
     pub request_id: RequestId,
     pub partition: i32,
@@ -111,7 +111,7 @@ pub struct Provenance {
 
 impl Provenance {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        avro::string(&self.request_id.to_string(), out);
+        avro::string(self.request_id.encode(&mut [0; RequestId::CHARS]), out);
         avro::long(i64::from(self.partition), out);
         avro::long(self.offset, out);
         avro::string(&self.pipeline, out);

@@ -18,7 +18,7 @@ mod unique;
 
 use crate::fingerprint;
 use crate::pipeline::Reject;
-use agent::{Agent, Agents};
+use agent::Agent;
 pub(crate) use context::{Context, Leaf, SCREEN};
 use forebay_schemas::dialect::Dialect;
 use forebay_schemas::json::{self, Json, JsonError, JsonErrorKind};
@@ -43,7 +43,8 @@ pub struct Decoded<'a> {
     pub(super) time_origin: TimeOrigin,
     pub(super) seq: Option<i64>,
     pub(super) session_index: Option<i64>,
-    pub(super) context: Context<'a>,
+    /// Boxed: it is large, and the stages hand it on.
+    pub(super) context: Box<Context<'a>>,
     pub(super) agent: Option<Arc<Agent>>,
     pub(super) properties: Members<'a>,
     /// The properties came as texts (a query string, Snowplow's parameters): numbers are texts too.
@@ -63,7 +64,7 @@ pub(crate) struct Draft<'a> {
     told: Told,
     seq: Option<i64>,
     session_index: Option<i64>,
-    context: Context<'a>,
+    context: Box<Context<'a>>,
     properties: Members<'a>,
     texts: bool,
     extras: Vec<String>,
@@ -71,10 +72,9 @@ pub(crate) struct Draft<'a> {
     transport: fn(&str) -> bool,
 }
 
-/// The stage: what it keeps between events is a cache.
+/// The stage.
 pub(crate) struct Decoder {
     max_age_micros: i64,
-    agents: Agents,
 }
 
 /// Reads the payload as its content says.
@@ -88,7 +88,7 @@ pub(crate) fn parse(event: &Harvested) -> Result<Json<'_>, Reject> {
 
 impl Decoder {
     pub(crate) fn new(max_age_micros: i64) -> Decoder {
-        Decoder { max_age_micros, agents: Agents::default() }
+        Decoder { max_age_micros }
     }
 
     pub(crate) fn decode<'a>(&self, event: &'a Harvested, payload: Json<'a>) -> Result<Decoded<'a>, Reject> {
@@ -113,7 +113,7 @@ impl Decoder {
         draft.told.sent_at = event.sent_at.or(draft.told.sent_at);
         let (event_time, time_origin) = time::event_time(draft.told, event.received_at, self.max_age_micros);
         draft.context.complete();
-        let agent = self.agents.of(draft.context.user_agent.as_deref(), event.user_agent.as_deref());
+        let agent = agent::of(draft.context.user_agent.as_deref(), event.user_agent.as_deref());
         unique::members(&mut draft.properties);
         Ok(Decoded {
             event,
@@ -159,7 +159,7 @@ impl Default for Draft<'_> {
             told: Told::default(),
             seq: None,
             session_index: None,
-            context: Context::default(),
+            context: Box::default(),
             properties: Vec::new(),
             texts: false,
             extras: Vec::new(),

@@ -5,18 +5,29 @@
 
 use super::decode::{Leaf, SCREEN};
 use super::names::Names;
+use super::sanitize::Allowed;
 use forebay_schemas::catalog::{Catalog, Field, Privacy, Sanitize, Shape};
 use std::collections::BTreeMap;
 
 /// One field.
 pub(crate) struct Node {
     pub privacy: Option<Privacy>,
-    pub sanitize: Vec<Sanitize>,
+    pub steps: Vec<Step>,
     /// This field or one below it is sanitized.
     pub sanitizes: bool,
     /// Number of the token domain.
     pub domain: usize,
     pub kind: Kind,
+}
+
+/// One step of `x-sanitize`.
+pub(crate) enum Step {
+    Trim,
+    Lowercase,
+    CollapseSpace,
+    /// Texts in lower case → what they become.
+    Enum(BTreeMap<String, String>),
+    Url(Allowed),
 }
 
 pub(crate) enum Kind {
@@ -57,13 +68,26 @@ impl Node {
             Some(Privacy::Tokenize | Privacy::Hash) => domains.number(field.token_domain.as_deref().unwrap_or(name)),
             _ => 0,
         };
-        Node { privacy: field.privacy, sanitize: field.sanitize.clone(), sanitizes: below || !field.sanitize.is_empty(), domain, kind }
+        let steps: Vec<Step> = field.sanitize.iter().map(Step::compile).collect();
+        Node { privacy: field.privacy, sanitizes: below || !steps.is_empty(), steps, domain, kind }
     }
 
     pub fn member(&self, name: &str) -> Option<&Node> {
         match &self.kind {
             Kind::Object(names, members) => names.find(name).map(|number| &members[number]),
             Kind::Scalar | Kind::Array(_) => None,
+        }
+    }
+}
+
+impl Step {
+    pub fn compile(step: &Sanitize) -> Step {
+        match step {
+            Sanitize::Trim => Step::Trim,
+            Sanitize::Lowercase => Step::Lowercase,
+            Sanitize::CollapseSpace => Step::CollapseSpace,
+            Sanitize::Enum(values) => Step::Enum(values.clone()),
+            Sanitize::Url(allowed) => Step::Url(Allowed::new(allowed.clone())),
         }
     }
 }

@@ -6,12 +6,13 @@
 mod url;
 
 use super::decode::{Decoded, Leaf};
-use super::plan::{ContextPlan, Kind, Node};
+use super::plan::{ContextPlan, Kind, Node, Step};
 use super::scan;
 use super::validate::{Judged, Valid};
-use forebay_schemas::catalog::{Privacy, Sanitize};
+use forebay_schemas::catalog::Privacy;
 use forebay_schemas::json::Json;
 use std::borrow::Cow;
+pub(crate) use url::Allowed;
 
 /// A valid event whose values are alike. It still says everything.
 pub struct Sanitized<'a> {
@@ -56,17 +57,17 @@ fn walk(node: &Node, value: &mut Json<'_>) {
 }
 
 fn steps(node: &Node, text: &mut Cow<'_, str>) {
-    for step in &node.sanitize {
+    for step in &node.steps {
         match step {
-            Sanitize::Trim => trim(text),
-            Sanitize::Lowercase => lowercase(node, text),
-            Sanitize::CollapseSpace => collapse_space(text),
-            Sanitize::Enum(values) => {
+            Step::Trim => trim(text),
+            Step::Lowercase => lowercase(node, text),
+            Step::CollapseSpace => collapse_space(text),
+            Step::Enum(values) => {
                 if let Some(value) = values.get(&text.trim().to_lowercase()) {
                     *text = Cow::Owned(value.clone());
                 }
             }
-            Sanitize::Url(allowed) => {
+            Step::Url(allowed) => {
                 if let Some(clean) = url::sanitize(text, allowed) {
                     *text = Cow::Owned(clean);
                 }
@@ -77,7 +78,8 @@ fn steps(node: &Node, text: &mut Cow<'_, str>) {
 
 /// What is encoded in base64 cannot be looked into any more once its capitals are gone: scanned fields are scanned first.
 fn lowercase(node: &Node, text: &mut Cow<'_, str>) {
-    if !text.chars().any(char::is_uppercase) {
+    let is_lower = if text.is_ascii() { !text.bytes().any(|b| b.is_ascii_uppercase()) } else { !text.chars().any(char::is_uppercase) };
+    if is_lower {
         return;
     }
     if let Some(redacted) = scan::redact(text).filter(|_| node.privacy == Some(Privacy::Scan)) {
@@ -98,14 +100,21 @@ fn trim(text: &mut Cow<'_, str>) {
     }
 }
 
-/// Each run of white space becomes one space.
-fn collapse_space(text: &mut Cow<'_, str>) {
+fn is_collapsed(text: &str) -> bool {
+    // What nearly every text is: printable ASCII without two spaces in a row.
+    if text.bytes().all(|b| matches!(b, b' '..=b'~')) && !text.as_bytes().windows(2).any(|pair| pair == b"  ") {
+        return true;
+    }
     let mut space = false;
-    let fits = text.chars().all(|c| {
+    text.chars().all(|c| {
         let again = std::mem::replace(&mut space, c.is_whitespace());
         !c.is_whitespace() || c == ' ' && !again
-    });
-    if fits {
+    })
+}
+
+/// Each run of white space becomes one space.
+fn collapse_space(text: &mut Cow<'_, str>) {
+    if is_collapsed(text) {
         return;
     }
     let mut out = String::with_capacity(text.len());
@@ -122,6 +131,7 @@ fn collapse_space(text: &mut Cow<'_, str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_schemas::catalog::Sanitize;
     use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
@@ -136,9 +146,10 @@ mod tests {
             (vec![Sanitize::Enum(aliases)], "Toaster", "Toaster"),
             (vec![Sanitize::Trim, Sanitize::Url(BTreeSet::new())], " /a?b=c#d ", "/a"),
         ] {
-            let node = Node { privacy: None, sanitizes: true, sanitize, domain: 0, kind: Kind::Scalar };
+            let steps = sanitize.iter().map(Step::compile).collect();
+            let node = Node { privacy: None, sanitizes: true, steps, domain: 0, kind: Kind::Scalar };
             let mut value = Json::Array(vec![Json::String(text.into()), Json::Number("1".into())]);
-            walk(&Node { privacy: None, sanitizes: true, sanitize: vec![], domain: 0, kind: Kind::Array(Box::new(node)) }, &mut value);
+            walk(&Node { privacy: None, sanitizes: true, steps: vec![], domain: 0, kind: Kind::Array(Box::new(node)) }, &mut value);
             assert_eq!(value, Json::Array(vec![Json::String(expected.into()), Json::Number("1".into())]));
         }
     }

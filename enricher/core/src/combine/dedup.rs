@@ -10,11 +10,25 @@
 use forebay_schemas::id::{self, EventId};
 use forebay_schemas::time::Micros;
 use sha2::{Digest, Sha256};
+use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
 /// What an id is looked up by: the first 16 bytes of SHA-256 over the length-prefixed source and event id.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key(pub [u8; 16]);
+
+/// As its bytes, which a number of 128 bits compares at once.
+impl Ord for Key {
+    #[inline]
+    fn cmp(&self, other: &Key) -> Ordering {
+        u128::from_be_bytes(self.0).cmp(&u128::from_be_bytes(other.0))
+    }
+}
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Key {
     pub fn of(source: &str, event_id: &EventId) -> Key {

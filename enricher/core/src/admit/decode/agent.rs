@@ -1,12 +1,13 @@
 //! Which kind of device, system and browser a user agent names.
 //!
-//! Owns: the closed words that are told, and a bounded cache (a site sees few user agents, many times each).
+//! Owns: the closed words that are told, and a bounded table for each thread (a site sees few user agents, many times each).
 //! Does not own: the rules (woothee). Invariant: what is told comes from woothee's own lists or from the words here,
 //! never from the user agent's text.
 
 use forebay_schemas::limit;
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Agent {
@@ -15,30 +16,28 @@ pub(crate) struct Agent {
     pub browser: Option<String>,
 }
 
-#[derive(Default)]
-pub(crate) struct Agents {
-    cache: Mutex<HashMap<String, Arc<Agent>>>,
+thread_local! {
+    static KNOWN: RefCell<HashMap<String, Arc<Agent>>> = RefCell::default();
 }
 
-impl Agents {
-    /// By the user agent that the event names, else by the request's.
-    pub fn of(&self, of_event: Option<&str>, of_request: Option<&str>) -> Option<Arc<Agent>> {
-        of_event.or(of_request).map(|text| self.look_up(text)).filter(|agent| **agent != Agent::default())
-    }
+/// By the user agent that the event names, else by the request's.
+pub(crate) fn of(of_event: Option<&str>, of_request: Option<&str>) -> Option<Arc<Agent>> {
+    of_event.or(of_request).map(look_up).filter(|agent| **agent != Agent::default())
+}
 
-    fn look_up(&self, text: &str) -> Arc<Agent> {
-        let text = &text[..text.floor_char_boundary(limit::USER_AGENT_BYTES)];
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(agent) = cache.get(text) {
+fn look_up(text: &str) -> Arc<Agent> {
+    let text = &text[..text.floor_char_boundary(limit::USER_AGENT_BYTES)];
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(agent) = known.get(text) {
             return agent.clone();
         }
         let agent = Arc::new(parse(text));
-        if cache.len() >= limit::USER_AGENTS {
-            cache.clear();
+        if known.len() >= limit::USER_AGENTS {
+            known.clear();
         }
-        cache.insert(text.to_owned(), agent.clone());
+        known.insert(text.to_owned(), agent.clone());
         agent
-    }
+    })
 }
 
 fn parse(text: &str) -> Agent {
@@ -69,9 +68,8 @@ mod tests {
 
     #[test]
     fn only_known_words_are_told() {
-        let agents = Agents::default();
         let told = |agent: &str| {
-            let agent = agents.of(Some(agent), None)?;
+            let agent = of(Some(agent), None)?;
             Some([&agent.kind, &agent.os, &agent.browser].map(|word| word.clone().unwrap_or_default()).join("|"))
         };
         for (agent, expected) in [

@@ -204,11 +204,10 @@ impl<'a> Context<'a> {
             Cow::Borrowed(url) => path_of(url).map(Cow::Borrowed),
             Cow::Owned(url) => path_of(url).map(|path| Cow::Owned(path.to_owned())),
         };
-        let campaign = if url.contains("utm_") { campaign_of(url) } else { Vec::new() };
+        let named = [Leaf::Source, Leaf::Medium, Leaf::Name, Leaf::Term, Leaf::Content].iter().any(|leaf| self.get(*leaf).is_some());
+        let campaign = if !named && url.contains("utm_") { campaign_of(url) } else { Vec::new() };
         self.fill(Leaf::Path, path);
-        if [Leaf::Source, Leaf::Medium, Leaf::Name, Leaf::Term, Leaf::Content].iter().all(|leaf| self.get(*leaf).is_none()) {
-            campaign.into_iter().for_each(|(key, value)| self.take_campaign(&key, &Json::String(Cow::Owned(value))));
-        }
+        campaign.into_iter().for_each(|(key, value)| self.take_campaign(&key, &Json::String(Cow::Owned(value))));
     }
 }
 

@@ -145,7 +145,7 @@ pub(super) fn library(name: &str, version: Option<&str>) -> Option<Cow<'static, 
         Some((at, '-' | '/')) if at + 1 < bare.len() => (&bare[..at], Some(&bare[at + 1..])),
         _ => (bare, None),
     };
-    let known = LIBRARIES.iter().find(|known| known.trim_start_matches('@').eq_ignore_ascii_case(stem))?;
+    let known = LIBRARIES.iter().find(|known| known.strip_prefix('@').unwrap_or(known).eq_ignore_ascii_case(stem))?;
     Some(match version.or(behind).and_then(number) {
         Some(number) => Cow::Owned(format!("{known}/{number}")),
         None => Cow::Borrowed(*known),

@@ -6,30 +6,11 @@
 use crate::admit::decode::{Decoded, Leaf};
 use forebay_schemas::id::EventId;
 use forebay_schemas::time::Micros;
-use forebay_schemas::wire::trusted::{self, TimeOrigin, Trusted};
+use forebay_schemas::wire::trusted::{self, Trusted};
 
 /// An event that holds nothing which its schema does not let pass. Made by `Masker::mask` alone.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Masked {
-    event_id: EventId,
-    original_event_id: Option<String>,
-    event_type: String,
-    schema_version: String,
-    event_time: Micros,
-    time_origin: TimeOrigin,
-    received_at: Micros,
-    source: String,
-    user_id: Option<String>,
-    anonymous_id: Option<String>,
-    session_id: Option<String>,
-    seq: Option<i64>,
-    session_index: Option<i64>,
-    page: Option<trusted::Page>,
-    device: Option<trusted::Device>,
-    geo: Option<trusted::Geo>,
-    campaign: Option<trusted::Campaign>,
-    properties: String,
-}
+pub struct Masked(Box<Trusted>);
 
 /// The masked texts and numbers beside the properties.
 pub(super) struct Beside {
@@ -71,7 +52,7 @@ impl Masked {
             term: beside.take(Leaf::Term),
             content: beside.take(Leaf::Content),
         };
-        Masked {
+        Masked(Box::new(Trusted {
             event_id: event.event_id.clone(),
             original_event_id: None,
             event_type,
@@ -90,53 +71,38 @@ impl Masked {
             geo: None,
             campaign: (campaign != trusted::Campaign::default()).then_some(campaign),
             properties,
-        }
+            entities: "{}".to_owned(),
+            provenance: trusted::Provenance::default(),
+        }))
     }
 
     pub fn event_id(&self) -> &EventId {
-        &self.event_id
+        &self.0.event_id
     }
     pub fn event_type(&self) -> &str {
-        &self.event_type
+        &self.0.event_type
     }
     pub fn source(&self) -> &str {
-        &self.source
+        &self.0.source
     }
     /// JSON text of an object.
     pub fn properties(&self) -> &str {
-        &self.properties
+        &self.0.properties
     }
     pub fn event_time(&self) -> Micros {
-        self.event_time
+        self.0.event_time
     }
 
     /// The same event under the id that `dedup::rekey` gives; its own id is kept beside it.
-    pub fn rekeyed(self, event_id: EventId) -> Masked {
-        Masked { original_event_id: Some(self.event_id.as_str().to_owned()), event_id, ..self }
+    pub fn rekeyed(mut self, event_id: EventId) -> Masked {
+        let own = std::mem::replace(&mut self.0.event_id, event_id);
+        self.0.original_event_id = Some(own.as_str().to_owned());
+        self
     }
 
-    pub(crate) fn into_trusted(self, provenance: trusted::Provenance) -> Trusted {
-        Trusted {
-            event_id: self.event_id,
-            original_event_id: self.original_event_id,
-            event_type: self.event_type,
-            schema_version: self.schema_version,
-            event_time: self.event_time,
-            time_origin: self.time_origin,
-            received_at: self.received_at,
-            source: self.source,
-            user_id: self.user_id,
-            anonymous_id: self.anonymous_id,
-            session_id: self.session_id,
-            seq: self.seq,
-            session_index: self.session_index,
-            page: self.page,
-            device: self.device,
-            geo: self.geo,
-            campaign: self.campaign,
-            properties: self.properties,
-            entities: "{}".to_owned(),
-            provenance,
-        }
+    /// What is delivered, from where it came.
+    pub(crate) fn into_trusted(mut self, provenance: trusted::Provenance) -> Box<Trusted> {
+        self.0.provenance = provenance;
+        self.0
     }
 }

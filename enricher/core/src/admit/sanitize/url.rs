@@ -3,12 +3,36 @@
 //! User info, fragment and every query parameter that is not on the allow-list go. Host, path segments and the
 //! values that stay are scanned, decoded first. Schemes without a host (`mailto:`, `data:`) keep their name alone.
 
+use crate::admit::memo::{self, Rule};
 use crate::admit::{percent, scan};
+use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+/// The query parameters that may stay in a URL.
+pub(crate) struct Allowed {
+    names: BTreeSet<String>,
+    rule: Rule,
+}
+
+impl Allowed {
+    pub fn new(names: BTreeSet<String>) -> Allowed {
+        let mut hash = Sha256::new_with_prefix("url");
+        for name in &names {
+            hash.update([0]);
+            hash.update(name);
+        }
+        let rule = Rule(u64::from_be_bytes(*hash.finalize().first_chunk().expect("SHA-256 has 32 bytes")));
+        Allowed { names, rule }
+    }
+}
+
 /// The clean URL; `None` when it is clean as it is. A text that is no URL is taken as a relative one.
-pub(super) fn sanitize(text: &str, allowed: &BTreeSet<String>) -> Option<String> {
+pub(super) fn sanitize(text: &str, allowed: &Allowed) -> Option<String> {
+    memo::of(allowed.rule, text, |text| clean(text, &allowed.names))
+}
+
+fn clean(text: &str, allowed: &BTreeSet<String>) -> Option<String> {
     let (rest, _) = text.split_once('#').unwrap_or((text, ""));
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let mut out = String::with_capacity(text.len());
@@ -63,7 +87,7 @@ fn authority<'a>(rest: &'a str, out: &mut String) -> &'a str {
     // A backslash is a slash to browsers; everything up to the last `@` is user info.
     let host = rest[..end].rsplit('@').next().unwrap_or_default().split('\\').next().unwrap_or_default();
     out.push_str("//");
-    match scan::redact(host) {
+    match scan::search(host) {
         Some(redacted) => out.push_str(&redacted),
         None if host.contains('%') => out.push_str("[token]"),
         None => out.push_str(host),
@@ -79,7 +103,7 @@ fn component(text: &str, plus: bool, out: &mut String) {
     let encoded = text.bytes().any(|byte| byte == b'%' || byte == b'+' && plus);
     let decoded = encoded.then(|| percent::decode(text.as_bytes(), plus));
     let decoded = decoded.as_deref().map_or(Cow::Borrowed(text), String::from_utf8_lossy);
-    match scan::redact(&decoded) {
+    match scan::search(&decoded) {
         Some(redacted) => percent::encode(&redacted, out),
         None => out.push_str(text),
     }
@@ -91,7 +115,7 @@ mod tests {
 
     #[test]
     fn only_what_says_nothing_of_a_person_stays() {
-        let allowed = BTreeSet::from(["utm_source".to_owned(), "q".to_owned()]);
+        let allowed = Allowed::new(BTreeSet::from(["utm_source".to_owned(), "q".to_owned()]));
         for (text, expected) in [
             ("https://shop.example/a/b", "https://shop.example/a/b"),
             ("https://shop.example", "https://shop.example"),
