@@ -95,6 +95,18 @@ pub enum CommitError {
     Refused(String),
 }
 
+/// Of what was found before the transaction began. What waiting does not change is refused, or it would be tried for ever (H11).
+impl From<LogError> for CommitError {
+    fn from(error: LogError) -> CommitError {
+        match error {
+            LogError::Fenced(why) => CommitError::Fenced(why),
+            LogError::Refused(why) => CommitError::Refused(why),
+            LogError::OffsetOutOfRange { .. } | LogError::TooLarge { .. } => CommitError::Refused(error.to_string()),
+            LogError::Io(_) => CommitError::Aborted(error.to_string()),
+        }
+    }
+}
+
 /// A log. The id of each topic is given when the topic is created and tells a recreated topic from the old one.
 pub trait Log: Send + Sync {
     /// Of every topic, as configured; asks nobody.

@@ -156,7 +156,7 @@ fn refused_appends_leave_nothing(opened: &dyn Opened) {
     let refused = log.append(vec![(HARVESTED, entry("beside")), (TRUSTED, large)]);
     assert!(matches!(refused, Err(LogError::TooLarge { topic_partition: TRUSTED, .. })), "{refused:?}");
     let nowhere = at(Topic::Harvested, log.partitions(Topic::Harvested));
-    assert!(matches!(log.append(vec![(HARVESTED, entry("beside")), (nowhere, entry("nowhere"))]), Err(LogError::Io(_))));
+    assert!(matches!(log.append(vec![(HARVESTED, entry("beside")), (nowhere, entry("nowhere"))]), Err(LogError::Refused(_))));
     assert!(log.bounds(nowhere).is_err() && log.reader(nowhere, 0).is_err());
     log.append(Vec::new()).unwrap();
     assert_eq!(read_all(log, HARVESTED), []);
@@ -232,7 +232,7 @@ fn a_refused_commit_leaves_nothing(opened: &dyn Opened) {
         Transaction { outputs: vec![good.clone()], offsets: vec![(HARVESTED, committed(1, &"x".repeat(limit::LANE_METADATA_BYTES + 1)))] },
     ];
     for transaction in refused {
-        assert!(matches!(lane.commit(transaction), Err(CommitError::Aborted(_))));
+        assert!(matches!(lane.commit(transaction), Err(CommitError::Refused(_))));
     }
     assert_eq!((read_all(log, TRUSTED), log.committed("job/0", HARVESTED).unwrap()), (vec![], None));
     lane.commit(Transaction { outputs: vec![good], offsets: vec![(HARVESTED, committed(1, ""))] }).unwrap();

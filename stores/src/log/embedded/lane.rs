@@ -78,7 +78,7 @@ impl Lane for EmbeddedLane {
             for (at, committed) in &transaction.offsets {
                 self.shared.partition(*at)?;
                 if committed.metadata.len() > limit::LANE_METADATA_BYTES {
-                    return Err(LogError::Io(format!("metadata of an offset has at most {} bytes", limit::LANE_METADATA_BYTES)));
+                    return Err(LogError::Refused(format!("metadata of an offset has at most {} bytes", limit::LANE_METADATA_BYTES)));
                 }
                 batch.put_cf(meta, committed_key(&self.id, *at), encode_committed(committed));
             }
@@ -86,7 +86,7 @@ impl Lane for EmbeddedLane {
         });
         failpoint::pass("log.after_commit");
         written.map_err(|e| match e {
-            NotWritten::Refused(error) => CommitError::Aborted(error.to_string()),
+            NotWritten::Refused(error) => error.into(),
             NotWritten::Unknown(text) => CommitError::Unknown(text),
         })
     }

@@ -131,7 +131,7 @@ impl Shared {
     fn index(&self, at: TopicPartition) -> Result<usize, LogError> {
         // Partitions lie in the order of (topic, partition), which is that of `TopicPartition`.
         let found = self.partitions.binary_search_by_key(&at, |partition| partition.at);
-        found.map_err(|_| LogError::Io(format!("topic {} has no partition {}", at.topic.word(), at.partition)))
+        found.map_err(|_| LogError::Refused(format!("topic {} has no partition {}", at.topic.word(), at.partition)))
     }
 
     pub fn partition(&self, at: TopicPartition) -> Result<&Partition, LogError> {

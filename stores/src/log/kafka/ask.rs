@@ -23,7 +23,7 @@ impl Shared {
         if (0..self.options.partitions).contains(&at.partition) {
             return Ok(());
         }
-        Err(LogError::Io(format!("topic {} has no partition {}", at.topic.word(), at.partition)))
+        Err(LogError::Refused(format!("topic {} has no partition {}", at.topic.word(), at.partition)))
     }
 
     /// At first contact: the topic is there and has as many partitions as configured, or nothing is done with it.

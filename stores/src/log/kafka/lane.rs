@@ -83,7 +83,7 @@ impl KafkaLane {
         for (at, committed) in &transaction.offsets {
             self.shared.check_partition(*at)?;
             if committed.metadata.len() > limit::LANE_METADATA_BYTES {
-                return Err(LogError::Io(format!("metadata of an offset has at most {} bytes", limit::LANE_METADATA_BYTES)));
+                return Err(LogError::Refused(format!("metadata of an offset has at most {} bytes", limit::LANE_METADATA_BYTES)));
             }
         }
         let topics = transaction.outputs.iter().map(|(at, _)| at.topic).chain(transaction.offsets.iter().map(|(at, _)| at.topic));
@@ -94,9 +94,9 @@ impl KafkaLane {
     }
 
     fn commit_now(&mut self, mut transaction: Transaction) -> Result<(), CommitError> {
-        self.check(&transaction).map_err(not_begun)?;
+        self.check(&transaction)?;
         if let Some(registry) = &self.shared.registry {
-            record::translate(registry, &mut transaction.outputs).map_err(not_begun)?;
+            record::translate(registry, &mut transaction.outputs)?;
         }
         if transaction.outputs.is_empty() && transaction.offsets.is_empty() {
             return Ok(());
@@ -129,14 +129,6 @@ impl Lane for KafkaLane {
             Ok(()) | Err(CommitError::Aborted(_) | CommitError::Refused(_)) => {}
         }
         result
-    }
-}
-
-fn not_begun(error: LogError) -> CommitError {
-    match error {
-        LogError::Refused(why) => CommitError::Refused(why),
-        LogError::Fenced(why) => CommitError::Fenced(why),
-        LogError::OffsetOutOfRange { .. } | LogError::TooLarge { .. } | LogError::Io(_) => CommitError::Aborted(error.to_string()),
     }
 }
 
