@@ -151,14 +151,15 @@ fn leading_id(value: &[u8]) -> Option<&str> {
 /// What was committed for a harvested record: by law A3 exactly one of trusted, bad, or else a duplicate.
 pub fn told(log: &dyn Log, partition: i32, offset: i64) -> Result<Option<Told>, FindError> {
     if let Some((at, record)) = output(log, Topic::Trusted, partition, offset, |value| Ok(trusted::decode(value)?.provenance))? {
-        let event = trusted::decode(&record.value.unwrap_or_default()).map_err(|error| decode_error(at, record.offset, error))?;
+        let value = record.value.unwrap_or_default();
+        let event = trusted::decode(&value).map_err(|error| decode_error(at, record.offset, error))?;
         let output = Output {
             topic: at.topic,
             partition,
             offset: record.offset,
             timestamp: record.timestamp,
             event_id: event.event_id.as_str().to_owned(),
-            event_type: Some((event.event_type, event.schema_version)),
+            event_type: Some((event.event_type.into_owned(), event.schema_version.into_owned())),
             rejected: None,
             pipeline: event.provenance.pipeline,
         };

@@ -70,10 +70,10 @@ impl Rules {
 
 /// Admission as a task calls it: the pipeline, or in tests something that fails.
 pub trait Admit: Send + Sync {
-    fn admit(&self, event: &Harvested) -> Result<Admitted, Reject>;
+    fn admit<'a>(&'a self, event: &'a Harvested) -> Result<Admitted<'a>, Reject>;
 }
 impl Admit for Pipeline {
-    fn admit(&self, event: &Harvested) -> Result<Admitted, Reject> {
+    fn admit<'a>(&'a self, event: &'a Harvested) -> Result<Admitted<'a>, Reject> {
         Pipeline::admit(self, event)
     }
 }

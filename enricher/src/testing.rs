@@ -444,7 +444,7 @@ pub fn tick(partition: i32, gateway: &str, through: Micros) -> (TopicPartition, 
 struct Brittle(Arc<Pipeline>);
 
 impl Admit for Brittle {
-    fn admit(&self, event: &Harvested) -> Result<Admitted, Reject> {
+    fn admit<'a>(&'a self, event: &'a Harvested) -> Result<Admitted<'a>, Reject> {
         assert!(!event.payload.ends_with(POISON.as_bytes()), "poison");
         self.0.admit(event)
     }

@@ -182,12 +182,13 @@ impl World {
     /// (input offset, its own id) of what is trusted.
     fn trusted(&self, partition: i32) -> Vec<(i64, String)> {
         let records = self.log.records(Topic::Trusted, partition).into_iter();
-        let decoded = records.map(|record| (record.key, trusted::decode(&record.value.expect("has a value")).expect("decodes")));
-        decoded
-            .map(|(key, event)| {
-                assert_eq!(key, event.event_id.as_str());
+        records
+            .map(|record| {
+                let value = record.value.expect("has a value");
+                let event = trusted::decode(&value).expect("decodes");
+                assert_eq!(record.key, event.event_id.as_str());
                 assert_eq!(event.provenance.partition, partition);
-                (event.provenance.offset, event.original_event_id.unwrap_or(event.event_id.as_str().to_owned()))
+                (event.provenance.offset, event.original_event_id.as_deref().unwrap_or(event.event_id.as_str()).to_owned())
             })
             .collect()
     }

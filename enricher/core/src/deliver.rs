@@ -13,7 +13,7 @@ use forebay_schemas::wire::harvested::Harvested;
 use forebay_schemas::wire::trusted::{self, Provenance};
 
 /// The framed value for the topic of trusted events.
-pub fn trusted(masked: Masked, provenance: Provenance) -> Vec<u8> {
+pub fn trusted(masked: Masked<'_>, provenance: Provenance) -> Vec<u8> {
     trusted::encode(&masked.into_trusted(provenance))
 }
 

@@ -43,8 +43,8 @@ pub struct PipelineError {
 
 /// What may be told about an event, before anyone asked whether it is a copy.
 #[derive(Debug)]
-pub struct Admitted {
-    pub masked: Masked,
+pub struct Admitted<'a> {
+    pub masked: Masked<'a>,
     /// What makes two copies the same fact (design §4.5).
     pub fingerprint: u64,
     /// What was left out because nobody classified it; bounded by `limit::UNCLASSIFIED_PER_EVENT`.
@@ -85,7 +85,7 @@ impl Pipeline {
     }
 
     /// decode → validate → sanitize → mask.
-    pub fn admit(&self, event: &Harvested) -> Result<Admitted, Reject> {
+    pub fn admit<'a>(&'a self, event: &'a Harvested) -> Result<Admitted<'a>, Reject> {
         let json = decode::parse(event)?;
         let decoded = self.decoder.decode(event, json)?;
         let fingerprint = decoded.fingerprint();

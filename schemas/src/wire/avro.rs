@@ -2,6 +2,7 @@
 
 use crate::id::IdOrigin;
 use crate::time::Micros;
+use std::borrow::Cow;
 
 /// The bytes are not a record of the expected schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -92,6 +93,9 @@ impl<'a> Reader<'a> {
     pub fn string(&mut self) -> Result<String, DecodeError> {
         self.str().map(str::to_owned)
     }
+    pub fn text(&mut self) -> Result<Cow<'a, str>, DecodeError> {
+        self.str().map(Cow::Borrowed)
+    }
     pub fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, DecodeError>) -> Result<Option<T>, DecodeError> {
         match self.long()? {
             0 => Ok(None),
@@ -101,6 +105,9 @@ impl<'a> Reader<'a> {
     }
     pub fn optional_string(&mut self) -> Result<Option<String>, DecodeError> {
         self.optional(Reader::string)
+    }
+    pub fn optional_text(&mut self) -> Result<Option<Cow<'a, str>>, DecodeError> {
+        self.optional(Reader::text)
     }
     pub fn array<T>(&mut self, mut read: impl FnMut(&mut Self) -> Result<T, DecodeError>) -> Result<Vec<T>, DecodeError> {
         let mut items = Vec::new();

@@ -10,6 +10,7 @@ use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
 use apache_avro::writer::datum::GenericDatumWriter;
 use bytes::Bytes;
+use std::borrow::Cow;
 
 fn by_apache(schema: &str, datum: &[u8]) -> Value {
     let schema = apache_avro::Schema::parse_str(schema).expect("a valid schema");
@@ -95,7 +96,7 @@ fn harvested() {
 #[test]
 fn trusted_event() {
     let full = trusted::Trusted {
-        event_id: event_id("e"),
+        event_id: Cow::Owned(event_id("e")),
         original_event_id: Some("o".into()),
         event_type: "page_viewed".into(),
         schema_version: "1-0-0".into(),

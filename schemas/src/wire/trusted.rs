@@ -6,33 +6,34 @@ use super::{frame, unframe};
 use crate::id::{EventId, RequestId};
 use crate::time::Micros;
 use crate::topic::Topic;
+use std::borrow::Cow;
 
 pub const SCHEMA: &str = include_str!("../../wire/trusted_event.avsc");
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Trusted {
-    pub event_id: EventId,
+pub struct Trusted<'a> {
+    pub event_id: Cow<'a, EventId>,
     /// Set when a collision was re-keyed (design §6.7).
-    pub original_event_id: Option<String>,
-    pub event_type: String,
-    pub schema_version: String,
+    pub original_event_id: Option<Cow<'a, str>>,
+    pub event_type: Cow<'a, str>,
+    pub schema_version: Cow<'a, str>,
     pub event_time: Micros,
     pub time_origin: TimeOrigin,
     pub received_at: Micros,
-    pub source: String,
-    pub user_id: Option<String>,
-    pub anonymous_id: Option<String>,
-    pub session_id: Option<String>,
+    pub source: Cow<'a, str>,
+    pub user_id: Option<Cow<'a, str>>,
+    pub anonymous_id: Option<Cow<'a, str>>,
+    pub session_id: Option<Cow<'a, str>>,
     pub seq: Option<i64>,
     pub session_index: Option<i64>,
-    pub page: Option<Page>,
-    pub device: Option<Device>,
-    pub geo: Option<Geo>,
-    pub campaign: Option<Campaign>,
+    pub page: Option<Page<'a>>,
+    pub device: Option<Device<'a>>,
+    pub geo: Option<Geo<'a>>,
+    pub campaign: Option<Campaign<'a>>,
     /// JSON text of an object.
-    pub properties: String,
+    pub properties: Cow<'a, str>,
     /// JSON text of an object.
-    pub entities: String,
+    pub entities: Cow<'a, str>,
     pub provenance: Provenance,
 }
 
@@ -65,39 +66,39 @@ impl TimeOrigin {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Page {
-    pub url: Option<String>,
-    pub path: Option<String>,
-    pub title: Option<String>,
-    pub referrer: Option<String>,
+pub struct Page<'a> {
+    pub url: Option<Cow<'a, str>>,
+    pub path: Option<Cow<'a, str>>,
+    pub title: Option<Cow<'a, str>>,
+    pub referrer: Option<Cow<'a, str>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Device {
-    pub kind: Option<String>,
-    pub os: Option<String>,
-    pub browser: Option<String>,
-    pub locale: Option<String>,
-    pub timezone: Option<String>,
+pub struct Device<'a> {
+    pub kind: Option<Cow<'a, str>>,
+    pub os: Option<Cow<'a, str>>,
+    pub browser: Option<Cow<'a, str>>,
+    pub locale: Option<Cow<'a, str>>,
+    pub timezone: Option<Cow<'a, str>>,
     pub screen_width: Option<i64>,
     pub screen_height: Option<i64>,
-    pub library: Option<String>,
+    pub library: Option<Cow<'a, str>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Geo {
-    pub country: Option<String>,
-    pub region: Option<String>,
-    pub city: Option<String>,
+pub struct Geo<'a> {
+    pub country: Option<Cow<'a, str>>,
+    pub region: Option<Cow<'a, str>>,
+    pub city: Option<Cow<'a, str>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Campaign {
-    pub source: Option<String>,
-    pub medium: Option<String>,
-    pub name: Option<String>,
-    pub term: Option<String>,
-    pub content: Option<String>,
+pub struct Campaign<'a> {
+    pub source: Option<Cow<'a, str>>,
+    pub medium: Option<Cow<'a, str>>,
+    pub name: Option<Cow<'a, str>>,
+    pub term: Option<Cow<'a, str>>,
+    pub content: Option<Cow<'a, str>>,
 }
 
 /// Where an output came from: recognises a redelivery.
@@ -127,7 +128,7 @@ impl Provenance {
 }
 
 /// The framed message value.
-pub fn encode(event: &Trusted) -> Vec<u8> {
+pub fn encode(event: &Trusted<'_>) -> Vec<u8> {
     let mut out = frame(Topic::Trusted, event.properties.len() + 640);
     avro::string(event.event_id.as_str(), &mut out);
     avro::optional_string(event.original_event_id.as_deref(), &mut out);
@@ -165,56 +166,56 @@ pub fn encode(event: &Trusted) -> Vec<u8> {
     out
 }
 
-fn strings(values: &[&Option<String>], out: &mut Vec<u8>) {
+fn strings(values: &[&Option<Cow<'_, str>>], out: &mut Vec<u8>) {
     for value in values {
         avro::optional_string(value.as_deref(), out);
     }
 }
 
-/// Reads a framed message value.
-pub fn decode(value: &[u8]) -> Result<Trusted, DecodeError> {
+/// Reads a framed message value; texts stay slices of it.
+pub fn decode(value: &[u8]) -> Result<Trusted<'_>, DecodeError> {
     let mut r = Reader::new(unframe(Topic::Trusted, value)?);
     let event = Trusted {
-        event_id: EventId::new(r.str()?).ok_or(DecodeError("event_id empty or too long"))?,
-        original_event_id: r.optional_string()?,
-        event_type: r.string()?,
-        schema_version: r.string()?,
+        event_id: Cow::Owned(EventId::new(r.str()?).ok_or(DecodeError("event_id empty or too long"))?),
+        original_event_id: r.optional_text()?,
+        event_type: r.text()?,
+        schema_version: r.text()?,
         event_time: r.micros()?,
         time_origin: TimeOrigin::from_name(r.str()?).ok_or(DecodeError("no such time origin"))?,
         received_at: r.micros()?,
-        source: r.string()?,
-        user_id: r.optional_string()?,
-        anonymous_id: r.optional_string()?,
-        session_id: r.optional_string()?,
+        source: r.text()?,
+        user_id: r.optional_text()?,
+        anonymous_id: r.optional_text()?,
+        session_id: r.optional_text()?,
         seq: r.optional(Reader::long)?,
         session_index: r.optional(Reader::long)?,
         page: r.optional(|r| {
-            Ok(Page { url: r.optional_string()?, path: r.optional_string()?, title: r.optional_string()?, referrer: r.optional_string()? })
+            Ok(Page { url: r.optional_text()?, path: r.optional_text()?, title: r.optional_text()?, referrer: r.optional_text()? })
         })?,
         device: r.optional(|r| {
             Ok(Device {
-                kind: r.optional_string()?,
-                os: r.optional_string()?,
-                browser: r.optional_string()?,
-                locale: r.optional_string()?,
-                timezone: r.optional_string()?,
+                kind: r.optional_text()?,
+                os: r.optional_text()?,
+                browser: r.optional_text()?,
+                locale: r.optional_text()?,
+                timezone: r.optional_text()?,
                 screen_width: r.optional(Reader::long)?,
                 screen_height: r.optional(Reader::long)?,
-                library: r.optional_string()?,
+                library: r.optional_text()?,
             })
         })?,
-        geo: r.optional(|r| Ok(Geo { country: r.optional_string()?, region: r.optional_string()?, city: r.optional_string()? }))?,
+        geo: r.optional(|r| Ok(Geo { country: r.optional_text()?, region: r.optional_text()?, city: r.optional_text()? }))?,
         campaign: r.optional(|r| {
             Ok(Campaign {
-                source: r.optional_string()?,
-                medium: r.optional_string()?,
-                name: r.optional_string()?,
-                term: r.optional_string()?,
-                content: r.optional_string()?,
+                source: r.optional_text()?,
+                medium: r.optional_text()?,
+                name: r.optional_text()?,
+                term: r.optional_text()?,
+                content: r.optional_text()?,
             })
         })?,
-        properties: r.string()?,
-        entities: r.string()?,
+        properties: r.text()?,
+        entities: r.text()?,
         provenance: Provenance::read(&mut r)?,
     };
     r.end()?;

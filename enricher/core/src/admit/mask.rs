@@ -8,7 +8,7 @@
 mod masked;
 mod token;
 
-use super::decode::{Decoded, Leaf};
+use super::decode::{Context, Leaf};
 use super::plan::{ContextPlan, Domains, Kind, Node};
 use super::sanitize::Sanitized;
 use super::scan;
@@ -65,8 +65,8 @@ impl Masker {
         self.tokens.of("", received_at).name(name).to_string()
     }
 
-    pub(crate) fn mask(&self, sanitized: Sanitized<'_>, policy: UnclassifiedPolicy) -> Result<(Masked, Vec<Unclassified>), Reject> {
-        let Sanitized { decoded, judged } = sanitized;
+    pub(crate) fn mask<'a>(&self, sanitized: Sanitized<'a>, policy: UnclassifiedPolicy) -> Result<(Masked<'a>, Vec<Unclassified>), Reject> {
+        let Sanitized { mut decoded, judged } = sanitized;
         let tokens = self.tokens.of(&decoded.event.source, decoded.event.received_at);
         let mut walk =
             Walk { tokens, event_type: judged.event_type(), ambient: decoded.ambient, path: Vec::new(), left_out: LeftOut::default() };
@@ -82,22 +82,21 @@ impl Masker {
         for name in &decoded.extras {
             walk.left_out(Some(Step::Unknown(name)));
         }
-        let beside = self.beside(&decoded, &mut walk);
+        let beside = self.beside(&mut decoded.context, &mut walk);
         let unclassified = walk.left_out.found;
         if let (UnclassifiedPolicy::Reject, Some(first)) = (policy, unclassified.first()) {
             return Err(Reject::new(Reason::UnclassifiedField, format!("{}: not classified", first.path)).of_type(judged.event_type()));
         }
-        let version = judged.version().to_owned();
-        Ok((Masked::new(&decoded, judged.into_event_type(), version, beside, properties), unclassified))
+        Ok((Masked::new(&decoded, judged, beside, properties), unclassified))
     }
 
     /// Ids, page, device and campaign by the context schema.
-    fn beside(&self, decoded: &Decoded<'_>, walk: &mut Walk<'_>) -> Beside {
-        let mut texts: [Option<String>; Leaf::ALL.len()] = Default::default();
+    fn beside<'a>(&self, context: &mut Context<'a>, walk: &mut Walk<'_>) -> Beside<'a> {
+        let mut texts: [Option<Cow<'a, str>>; Leaf::ALL.len()] = Default::default();
         for leaf in Leaf::ALL {
-            let Some(text) = decoded.context.get(leaf) else { continue };
+            let Some(text) = context.texts[leaf as usize].take() else { continue };
             texts[leaf as usize] = match self.context.leaf(leaf) {
-                Some(node) => walk.text(node, text).map(Cow::into_owned),
+                Some(node) => walk.text(node, text),
                 None => {
                     walk.path.extend(leaf.path().iter().copied().map(Step::Known));
                     walk.left_out(None);
@@ -108,7 +107,7 @@ impl Masker {
         }
         let screen = [0, 1].map(|n| {
             let node = self.context.screen[n].as_ref()?;
-            decoded.context.screen[n].filter(|_| node.privacy == Some(Privacy::Keep))
+            context.screen[n].filter(|_| node.privacy == Some(Privacy::Keep))
         });
         Beside { texts, screen }
     }
@@ -214,25 +213,30 @@ impl<'a> Walk<'a> {
                 _ => out.push_str(number),
             },
             (_, Json::Bool(truth)) => {
-                return self.text(node, if *truth { "true" } else { "false" }).map(|text| write_string(&text, out)).is_some();
+                return self
+                    .text(node, Cow::Borrowed(if *truth { "true" } else { "false" }))
+                    .map(|text| write_string(&text, out))
+                    .is_some();
             }
-            (_, Json::String(text) | Json::Number(text)) => return self.text(node, text).map(|text| write_string(&text, out)).is_some(),
+            (_, Json::String(text) | Json::Number(text)) => {
+                return self.text(node, Cow::Borrowed(text)).map(|text| write_string(&text, out)).is_some();
+            }
             _ => return false,
         }
         true
     }
 
     /// What may be told of a text.
-    fn text<'t>(&self, node: &Node, text: &'t str) -> Option<Cow<'t, str>> {
+    fn text<'t>(&self, node: &Node, text: Cow<'t, str>) -> Option<Cow<'t, str>> {
         match node.privacy? {
-            Privacy::Keep => Some(Cow::Borrowed(text)),
+            Privacy::Keep => Some(text),
             Privacy::Drop => None,
             Privacy::Redact => Some(Cow::Borrowed(REDACTED)),
             Privacy::Tokenize | Privacy::Hash if text.trim().is_empty() => Some(Cow::Borrowed("")),
-            Privacy::Tokenize => Some(Cow::Owned(self.tokens.token(node.domain, text))),
-            Privacy::Hash => Some(Cow::Owned(self.tokens.hash(node.domain, text))),
-            Privacy::TruncateIp => truncate_ip(text).map(Cow::Owned),
-            Privacy::Scan => Some(scan::redact(text).map_or(Cow::Borrowed(text), Cow::Owned)),
+            Privacy::Tokenize => Some(Cow::Owned(self.tokens.token(node.domain, &text))),
+            Privacy::Hash => Some(Cow::Owned(self.tokens.hash(node.domain, &text))),
+            Privacy::TruncateIp => truncate_ip(&text).map(Cow::Owned),
+            Privacy::Scan => Some(scan::redact(&text).map_or(text, Cow::Owned)),
         }
     }
 

@@ -111,23 +111,18 @@ impl<'a> Valid<'a> {
     }
 }
 
-impl Judged<'_> {
+impl<'a> Judged<'a> {
     pub fn event_type(&self) -> &str {
         match self {
             Judged::Known(compiled) => &compiled.event_type,
             Judged::Envelope(name) => name,
         }
     }
-    pub fn into_event_type(self) -> String {
+    /// Name and version.
+    pub fn into_type(self) -> (Cow<'a, str>, Cow<'a, str>) {
         match self {
-            Judged::Known(compiled) => compiled.event_type.clone(),
-            Judged::Envelope(name) => name,
-        }
-    }
-    pub fn version(&self) -> &str {
-        match self {
-            Judged::Known(compiled) => &compiled.version,
-            Judged::Envelope(_) => NO_VERSION,
+            Judged::Known(compiled) => (Cow::Borrowed(&compiled.event_type), Cow::Borrowed(&compiled.version)),
+            Judged::Envelope(name) => (Cow::Owned(name), Cow::Borrowed(NO_VERSION)),
         }
     }
 }

@@ -4,15 +4,17 @@ use crate::fixtures::pipeline;
 use forebay_enricher_core::{Pipeline, deliver};
 use forebay_schemas::wire::harvested::Harvested;
 use forebay_schemas::wire::trusted::{self, Provenance, Trusted};
+use std::borrow::Cow;
 
 /// The event as it stands on the topic of trusted events, or why it does not.
-pub fn admit(pipeline: &Pipeline, event: &Harvested) -> Result<Trusted, String> {
+pub fn admit(pipeline: &Pipeline, event: &Harvested) -> Result<Trusted<'static>, String> {
     let admitted = pipeline.admit(event).map_err(|reject| {
         assert_eq!(reject.stage, reject.reason.stage());
         format!("{}: {}", reject.reason.name(), reject.detail)
     })?;
     let provenance = Provenance { request_id: event.request_id, partition: 0, offset: 0, pipeline: pipeline.fingerprint().to_owned() };
-    Ok(trusted::decode(&deliver::trusted(admitted.masked, provenance)).expect("what is delivered can be read"))
+    let value: &'static [u8] = deliver::trusted(admitted.masked, provenance).leak();
+    Ok(trusted::decode(value).expect("what is delivered can be read"))
 }
 
 /// `type | time, origin | ids | page | device | campaign | properties`, what is absent left out. Tokens as `u`, `a`, `s`.
@@ -24,9 +26,9 @@ pub fn told(event: &Harvested) -> String {
 }
 
 pub fn line(event: &Trusted) -> String {
-    let some = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("{name}={value}"));
+    let some = |name: &str, value: &Option<Cow<'_, str>>| value.as_ref().map(|value| format!("{name}={value}"));
     let number = |name: &str, value: Option<i64>| value.map(|value| format!("{name}={value}"));
-    let id = |name: &str, value: &Option<String>| {
+    let id = |name: &str, value: &Option<Cow<'_, str>>| {
         value.as_ref().map(|token| {
             assert!(token.starts_with("k1.") && token.len() == 25, "{token} is no token");
             name.to_owned()
@@ -62,7 +64,7 @@ pub fn line(event: &Trusted) -> String {
             some("term", &campaign.term),
             some("content", &campaign.content),
         ],
-        vec![Some(event.properties.clone())],
+        vec![Some(event.properties.to_string())],
     ];
     let words = groups.into_iter().map(|group| group.into_iter().flatten().collect::<Vec<_>>().join(" "));
     words.filter(|group| !group.is_empty()).collect::<Vec<_>>().join(" | ")

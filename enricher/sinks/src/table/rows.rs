@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch, StructArray, new_null_array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Fields, SchemaRef};
 use forebay_schemas::wire::trusted::{Campaign, Device, Geo, Page, Provenance, Trusted};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// As Iceberg names UTC in Arrow.
@@ -142,7 +143,7 @@ impl<const N: usize> Default for Texts<N> {
 }
 
 impl<const N: usize> Texts<N> {
-    fn push(&mut self, values: Option<[&Option<String>; N]>) {
+    fn push(&mut self, values: Option<[&Option<Cow<'_, str>>; N]>) {
         self.nulls.append(values.is_some());
         for (i, text) in self.texts.iter_mut().enumerate() {
             text.append_option(values.and_then(|values| values[i].as_deref()));

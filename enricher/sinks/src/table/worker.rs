@@ -217,7 +217,7 @@ impl Worker {
         for record in records.by_ref() {
             let event = decode(partition, &record)?;
             if redelivery::is_suspect(&event, partition, self.batch.offsets()) {
-                if !self.take_suspects(partition, event, record, records)? {
+                if !self.take_suspects(partition, std::iter::once(record).chain(records).collect())? {
                     return Ok(false);
                 }
                 break;
@@ -232,19 +232,12 @@ impl Worker {
     }
 
     /// The rest of a read whose first record may be in the table already.
-    fn take_suspects(
-        &mut self,
-        partition: i32,
-        event: Trusted,
-        record: Record,
-        rest: std::vec::IntoIter<Record>,
-    ) -> Result<bool, SinkError> {
-        let mut events = vec![(event, size(&record))];
-        for record in rest {
-            events.push((decode(partition, &record)?, size(&record)));
-        }
+    fn take_suspects(&mut self, partition: i32, records: Vec<Record>) -> Result<bool, SinkError> {
+        let events = records.iter().map(|record| Ok((decode(partition, record)?, size(record)))).collect::<Result<Vec<_>, SinkError>>()?;
         // The table can only be asked about what is in it.
-        self.batch.advance(partition, record.offset);
+        if let Some(first) = records.first() {
+            self.batch.advance(partition, first.offset);
+        }
         if !self.commit()? {
             return Ok(false);
         }
@@ -405,7 +398,7 @@ fn begin(config: &Config, log: &dyn Log, table: &Stored) -> Result<Begun, SinkEr
     Ok((format, readers, batch))
 }
 
-fn decode(partition: i32, record: &Record) -> Result<Trusted, SinkError> {
+fn decode(partition: i32, record: &Record) -> Result<Trusted<'_>, SinkError> {
     let value = record.value.as_deref().unwrap_or_default();
     trusted::decode(value).map_err(|source| SinkError::Decode { partition, offset: record.offset, source })
 }

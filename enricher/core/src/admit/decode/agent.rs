@@ -6,14 +6,14 @@
 
 use forebay_schemas::limit;
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Agent {
-    pub kind: Option<String>,
-    pub os: Option<String>,
-    pub browser: Option<String>,
+    pub kind: Option<&'static str>,
+    pub os: Option<&'static str>,
+    pub browser: Option<&'static str>,
 }
 
 thread_local! {
@@ -42,11 +42,11 @@ fn look_up(text: &str) -> Arc<Agent> {
 
 fn parse(text: &str) -> Agent {
     let Some(found) = woothee::parser::Parser::new().parse(text) else { return Agent::default() };
-    let known = |word: &str| (word != woothee::woothee::VALUE_UNKNOWN && !word.is_empty()).then(|| word.to_owned());
+    let known = |word: &str| (word != woothee::woothee::VALUE_UNKNOWN && !word.is_empty()).then(|| kept(word));
     let os = match found.os {
-        "Mac OSX" => Some("macOS".to_owned()),
-        "iPhone" | "iPad" | "iPod" | "iOS" => Some("iOS".to_owned()),
-        windows if windows.starts_with("Windows") && !windows.starts_with("Windows Phone") => Some("Windows".to_owned()),
+        "Mac OSX" => Some("macOS"),
+        "iPhone" | "iPad" | "iPod" | "iOS" => Some("iOS"),
+        windows if windows.starts_with("Windows") && !windows.starts_with("Windows Phone") => Some("Windows"),
         other => known(other),
     };
     let kind = match found.category {
@@ -59,7 +59,19 @@ fn parse(text: &str) -> Agent {
     };
     // A library is no browser.
     let browser = known(found.name).filter(|_| found.category != "misc");
-    Agent { kind: kind.map(str::to_owned), os, browser }
+    Agent { kind, os, browser }
+}
+
+/// A word of woothee's lists, kept for good: they are short, and events borrow them.
+fn kept(word: &str) -> &'static str {
+    static KEPT: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(word) = kept.get(word) {
+        return word;
+    }
+    let word: &'static str = Box::leak(word.into());
+    kept.insert(word);
+    word
 }
 
 #[cfg(test)]
@@ -70,7 +82,7 @@ mod tests {
     fn only_known_words_are_told() {
         let told = |agent: &str| {
             let agent = of(Some(agent), None)?;
-            Some([&agent.kind, &agent.os, &agent.browser].map(|word| word.clone().unwrap_or_default()).join("|"))
+            Some([agent.kind, agent.os, agent.browser].map(Option::unwrap_or_default).join("|"))
         };
         for (agent, expected) in [
             (

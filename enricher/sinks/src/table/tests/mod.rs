@@ -30,15 +30,16 @@ use forebay_stores::objects::{Content, Objects, Put};
 use iceberg::spec::{NestedField, PrimitiveType, Schema, Type};
 use log::FakeLog;
 use objects::Memory;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// A trusted event with a value in every field.
-pub(super) fn trusted(partition: i32, offset: i64, event_id: &str) -> Trusted {
-    let text = |text: &str| Some(text.to_owned());
+pub(super) fn trusted(partition: i32, offset: i64, event_id: &str) -> Trusted<'static> {
+    let text = |text: &'static str| Some(Cow::Borrowed(text));
     Trusted {
-        event_id: EventId::new(event_id).expect("an id"),
+        event_id: Cow::Owned(EventId::new(event_id).expect("an id")),
         original_event_id: text("original"),
         event_type: "page_viewed".into(),
         schema_version: "1-0-0".into(),
