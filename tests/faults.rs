@@ -1,15 +1,17 @@
 //! Faults at random, under load, on real services: `kill -9`, processes that stand still beside their successors, brokers cut
-//! off in mid-transaction, a bucket that is down or slow, a full disk.
+//! off in mid-transaction, a bucket that is down, slow or answers 500, a full disk.
 //!
 //! The oracle, when all is whole again: what was answered 2xx is in trusted once or in bad, the table has trusted's ids, each
 //! once, bodies are landed as they were sent, totals balance. While it runs, no reader of the trusted topic ever sees an
 //! event whose offset is not committed.
 
+mod front;
 mod watch;
 
 use crate::harness::cluster::{BUCKET, Cluster, ENRICHER, GATEWAY, Services, TABLE};
 use crate::harness::{System, binary, column, oracle, poll, soak, traffic};
 use forebay_services::{Kafka, KafkaSpec, S3, Toxiproxy};
+use front::Front;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -56,10 +58,12 @@ enum Fault {
     DieAt(usize, &'static str),
     BucketDown,
     BucketSlow,
+    /// It answers 500, to every second request after it was carried out.
+    BucketErrors,
     DiskFull,
 }
 
-const FAULTS: [Fault; 26] = [
+const FAULTS: [Fault; 27] = [
     Fault::Kill(GATEWAY),
     Fault::Kill(ENRICHER),
     Fault::Kill(TABLE),
@@ -85,12 +89,14 @@ const FAULTS: [Fault; 26] = [
     Fault::DieAt(TABLE, "sink.after_commit"),
     Fault::BucketDown,
     Fault::BucketSlow,
+    Fault::BucketErrors,
     Fault::DiskFull,
 ];
 
 struct Run {
     kafka: Kafka,
     s3: &'static S3,
+    front: Front,
     toxiproxy: Toxiproxy,
     cluster: Cluster,
     disk: Option<Disk>,
@@ -103,7 +109,8 @@ fn run(nodes: usize, rounds: usize) {
     let kafka = Kafka::start(KafkaSpec { nodes, ..KafkaSpec::default() }).expect("Kafka starts");
     let s3: &'static S3 = Box::leak(Box::new(S3::start().expect("the S3 server starts")));
     let toxiproxy = Toxiproxy::start().expect("toxiproxy starts");
-    let bucket = toxiproxy.proxy(BUCKET, &s3.address()).expect("a proxy");
+    let front = Front::start(s3.address());
+    let bucket = toxiproxy.proxy(BUCKET, &front.address).expect("a proxy");
     let services = Services { brokers: kafka.proxied(), endpoint: format!("http://127.0.0.1:{bucket}"), s3 };
     let disk = Disk::mount();
     let spool = disk.as_ref().map_or(String::new(), |disk| format!("spool.dir = {:?}\n", disk.folder.path().join("spool")));
@@ -117,7 +124,7 @@ fn run(nodes: usize, rounds: usize) {
     let folder = cluster.folder.path().to_owned();
     let watch = Watch::start(&cluster, kafka.brokers());
     let enough = AtomicBool::new(false);
-    let mut run = Run { kafka, s3, toxiproxy, cluster, disk, random: seed };
+    let mut run = Run { kafka, s3, front, toxiproxy, cluster, disk, random: seed };
     let listen = run.cluster.listen();
     let sends = std::thread::scope(|scope| {
         let load = scope.spawn(|| load(&listen, &folder, &enough));
@@ -256,6 +263,14 @@ impl Run {
                 self.toxiproxy.toxic(BUCKET, "reset_peer", "upstream", &json!({"timeout": 4_000})).expect("a toxic");
                 let slow = self.seconds(5, 15);
                 std::thread::sleep(slow);
+            }
+            Fault::BucketErrors => {
+                let before = self.front.failed();
+                self.front.fail(true);
+                poll("the bucket to be asked", || self.front.failed() >= before + 2, String::new);
+                let failing = self.seconds(2, 10);
+                std::thread::sleep(failing);
+                self.front.fail(false);
             }
             Fault::DiskFull => {
                 let full = self.seconds(2, 6);
