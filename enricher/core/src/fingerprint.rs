@@ -49,12 +49,11 @@ pub fn of_bytes(payload: &[u8]) -> u64 {
 /// What is hashed.
 struct Fact {
     parts: Vec<u8>,
-    text: String,
 }
 
 impl Fact {
     fn new() -> Fact {
-        let mut fact = Fact { parts: Vec::with_capacity(USUAL_BYTES), text: String::new() };
+        let mut fact = Fact { parts: Vec::with_capacity(USUAL_BYTES) };
         fact.part(Some(RULE));
         fact
     }
@@ -81,14 +80,12 @@ impl Fact {
 
     /// The canonical form of `value`, without the members that `skip` accepts.
     fn told(&mut self, value: Option<&Json<'_>>, skip: &dyn Fn(&str) -> bool) {
-        let mut text = std::mem::take(&mut self.text);
-        text.clear();
-        if let Some(value) = value {
-            text.reserve(USUAL_BYTES);
+        let text = value.map(|value| {
+            let mut text = String::with_capacity(USUAL_BYTES);
             canonical::write(value, skip, &mut text);
-        }
-        self.part(value.map(|_| text.as_bytes()));
-        self.text = text;
+            text
+        });
+        self.part(text.as_deref().map(str::as_bytes));
     }
 
     fn fingerprint(&self) -> u64 {

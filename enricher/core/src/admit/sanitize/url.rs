@@ -145,5 +145,8 @@ mod tests {
         ] {
             assert_eq!(sanitize(text, &allowed).as_deref().unwrap_or(text), expected, "{text}");
         }
+        // What one list lets pass is not remembered for another.
+        let (text, none) = ("https://shop.example/a?utm_source=news", Allowed::new(BTreeSet::new()));
+        assert_eq!((sanitize(text, &allowed), sanitize(text, &none).as_deref()), (None, Some("https://shop.example/a")));
     }
 }
