@@ -1,6 +1,7 @@
 //! Stands before the bucket. While it fails, every request is answered 500, and every second one is carried out all the same.
 
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -21,7 +22,8 @@ struct Shared {
     failing: AtomicBool,
     /// Requests that were answered 500.
     failed: AtomicUsize,
-    open: Mutex<Vec<TcpStream>>,
+    /// Both ends of each connection, by its number.
+    open: Mutex<HashMap<usize, [TcpStream; 2]>>,
 }
 
 impl Front {
@@ -31,9 +33,12 @@ impl Front {
         let shared = Arc::new(Shared { upstream, failing: AtomicBool::new(false), failed: AtomicUsize::new(0), open: Mutex::default() });
         let accepting = shared.clone();
         thread::spawn(move || {
-            for client in listener.incoming().flatten() {
+            for (number, client) in listener.incoming().flatten().enumerate() {
                 let shared = accepting.clone();
-                thread::spawn(move || shared.serve(client));
+                thread::spawn(move || {
+                    shared.serve(number, client);
+                    shared.open.lock().remove(&number);
+                });
             }
         });
         Front { address, shared }
@@ -42,7 +47,7 @@ impl Front {
     /// From now on. Connections of before are cut off.
     pub fn fail(&self, failing: bool) {
         self.shared.failing.store(failing, Ordering::SeqCst);
-        for stream in self.shared.open.lock().drain(..) {
+        for stream in self.shared.open.lock().values().flatten() {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -54,11 +59,11 @@ impl Front {
 
 impl Shared {
     /// Errors end a connection, as they do on any network.
-    fn serve(&self, mut client: TcpStream) {
+    fn serve(&self, number: usize, mut client: TcpStream) {
         let Ok(mut server) = TcpStream::connect(&self.upstream) else { return };
         let clones = || Ok::<_, std::io::Error>((client.try_clone()?, server.try_clone()?, client.try_clone()?, server.try_clone()?));
         let Ok((mut from_client, mut to_server, open_client, open_server)) = clones() else { return };
-        self.open.lock().extend([open_client, open_server]);
+        self.open.lock().insert(number, [open_client, open_server]);
         if !self.failing.load(Ordering::SeqCst) {
             thread::spawn(move || {
                 let _ = std::io::copy(&mut from_client, &mut to_server);
