@@ -2,6 +2,7 @@
 
 use super::{Totals, http, poll};
 use serde_json::Value;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -79,20 +80,19 @@ pub trait System {
     /// Waits until every harvested record has its outcome, then gives the totals.
     fn settled(&self) -> Totals {
         self.published();
-        let (mut last, mut totals) = (None, Totals::default());
+        let (last, totals) = (Cell::new(None), RefCell::new(Totals::default()));
         poll(
             "an outcome for each harvested record",
             || {
                 let harvested =
                     self.run(&["tail", "harvested", "--from", "earliest", "--until-idle", "0.3", "--json"]).lines().count() as u64;
-                totals = self.totals();
-                let settled = totals.sum() == harvested && last == Some(harvested);
-                last = Some(harvested);
-                settled
+                totals.replace(self.totals());
+                let before = last.replace(Some(harvested));
+                totals.borrow().sum() == harvested && before == Some(harvested)
             },
-            || self.log(),
+            || format!("{:?} harvested, {:?}\n{}", last.get(), totals.borrow(), self.log()),
         );
-        totals
+        totals.into_inner()
     }
 
     /// `forebay_events_total` of the running system.
