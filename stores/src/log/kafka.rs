@@ -51,7 +51,7 @@ struct Shared {
     /// By topic: it was found as it must be.
     checked: [AtomicBool; Topic::ALL.len()],
     /// The consumer that questions go by.
-    asker: Arc<Fetcher>,
+    asker: Mutex<Arc<Fetcher>>,
     fetchers: Mutex<Vec<Arc<Fetcher>>>,
     arrivals: Arc<Arrivals>,
     appender: Appender,
@@ -81,7 +81,7 @@ impl KafkaLog {
             registry,
             checked: Topic::ALL.map(|_| AtomicBool::new(false)),
             fetchers: Mutex::new(vec![Arc::clone(&asker)]),
-            asker,
+            asker: Mutex::new(asker),
             arrivals: Arc::default(),
             appender: Appender::default(),
             offsets: Mutex::default(),
@@ -93,9 +93,20 @@ impl KafkaLog {
 }
 
 impl Shared {
+    fn asker(&self) -> Result<Arc<Fetcher>, LogError> {
+        let mut asker = self.asker.lock();
+        if asker.is_given_up() {
+            *asker = Arc::new(self.fetcher(&self.options.reader_config())?);
+            let mut fetchers = self.fetchers.lock();
+            fetchers.retain(|fetcher| !fetcher.is_given_up());
+            fetchers.push(Arc::clone(&asker));
+        }
+        Ok(Arc::clone(&asker))
+    }
+
     fn offsets(&self, lane: &str) -> Result<Arc<Fetcher>, LogError> {
         let mut known = self.offsets.lock();
-        if let Some(fetcher) = known.get(lane) {
+        if let Some(fetcher) = known.get(lane).filter(|fetcher| !fetcher.is_given_up()) {
             return Ok(Arc::clone(fetcher));
         }
         if known.len() >= limit::LANES {

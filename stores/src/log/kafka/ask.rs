@@ -34,8 +34,7 @@ impl Shared {
         }
         let name = self.options.name(topic);
         let what = || format!("topic {name}");
-        let asked = self.asker.consumer();
-        let metadata = self.insist(&what(), wait, |left| asked.fetch_metadata(Some(name), left))?;
+        let metadata = self.insist(&what(), wait, |asked, left| asked.fetch_metadata(Some(name), left))?;
         let found = metadata.topics().iter().find(|found| found.name() == name);
         match found.map(|found| (found.error(), found.partitions().len())) {
             Some((Some(code), _)) => return Err(error::of_code(&what(), code.into())),
@@ -54,16 +53,28 @@ impl Shared {
     }
 
     /// Asks again for as long as there is time when a broker is just not the one to ask.
-    fn insist<T>(&self, what: &str, wait: Duration, mut ask: impl FnMut(Duration) -> KafkaResult<T>) -> Result<T, LogError> {
-        let (until, context) = (Instant::now() + wait, self.asker.consumer().context());
+    fn insist<T>(
+        &self,
+        what: &str,
+        wait: Duration,
+        mut ask: impl FnMut(&BaseConsumer<Context>, Duration) -> KafkaResult<T>,
+    ) -> Result<T, LogError> {
+        let until = Instant::now() + wait;
         loop {
-            match ask(until.saturating_duration_since(Instant::now())) {
+            let asker = self.asker()?;
+            let context = asker.consumer().context();
+            match ask(asker.consumer(), until.saturating_duration_since(Instant::now())) {
                 Ok(answer) => {
                     context.answered();
                     return Ok(answer);
                 }
-                Err(e) if error::is_moving(&e) && Instant::now() + AGAIN < until => std::thread::sleep(AGAIN),
-                Err(e) => return Err(error::of(what, &e, context)),
+                Err(e) => {
+                    context.unanswered();
+                    if !error::is_moving(&e) || Instant::now() + AGAIN >= until {
+                        return Err(error::of(what, &e, context));
+                    }
+                    std::thread::sleep(AGAIN);
+                }
             }
         }
     }
@@ -73,27 +84,24 @@ impl Shared {
         self.check_partition(at)?;
         self.check_topic(at.topic, wait)?;
         let name = self.options.name(at.topic);
-        let asked = self.asker.consumer();
         let what = format!("bounds of {name}-{}", at.partition);
-        let (start, end) = self.insist(&what, wait, |left| asked.fetch_watermarks(name, at.partition, left))?;
+        let (start, end) = self.insist(&what, wait, |asked, left| asked.fetch_watermarks(name, at.partition, left))?;
         Ok(Bounds { start, end: end.max(start) })
     }
 
     pub fn topic_id(&self, topic: Topic) -> Result<String, LogError> {
         let wait = self.options.patience.answer;
         self.check_topic(topic, wait)?;
-        topic_id::ask(self.asker.consumer().client(), self.options.name(topic), wait)
-    }
-
-    pub fn committed(&self, lane: &str, at: TopicPartition) -> Result<Option<Committed>, LogError> {
-        self.committed_by(self.offsets(lane)?.consumer(), lane, at)
+        topic_id::ask(self.asker()?.consumer().client(), self.options.name(topic), wait)
     }
 
     /// Waits for transactions that touch the offset to end (`require_stable`).
-    pub fn committed_by(&self, asked: &BaseConsumer<Context>, lane: &str, at: TopicPartition) -> Result<Option<Committed>, LogError> {
+    pub fn committed(&self, lane: &str, at: TopicPartition) -> Result<Option<Committed>, LogError> {
         let wait = self.options.patience.answer;
         self.check_partition(at)?;
         self.check_topic(at.topic, wait)?;
+        let fetcher = self.offsets(lane)?;
+        let asked = fetcher.consumer();
         let name = self.options.name(at.topic);
         let what = || format!("offsets of {lane}");
         let mut wanted = TopicPartitionList::with_capacity(1);
@@ -104,7 +112,7 @@ impl Shared {
             let slice = SLICE.min(until.saturating_duration_since(Instant::now()));
             match asked.committed_offsets(wanted.clone(), slice).map_err(|e| error::of(&what(), &e, asked.context())) {
                 Ok(found) => break found,
-                Err(LogError::Io(_)) if Instant::now() < until => {}
+                Err(LogError::Io(_)) if Instant::now() < until => asked.context().unanswered(),
                 Err(error) => return Err(error),
             }
         };

@@ -21,6 +21,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// A client that nobody has answered for so long is replaced: told of no brokers by one that is itself not known for the
+/// moment, librdkafka forgets all that it has and may look for none (its issue 5301).
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// Readers are members of no group and commit nothing; librdkafka wants a name all the same.
 const READERS: &str = "forebay.readers";
 
@@ -165,6 +169,7 @@ pub(super) struct Context {
     /// Something was said since a broker last answered.
     troubled: AtomicBool,
     down: AtomicBool,
+    silent_since: Mutex<Option<Instant>>,
     said: Mutex<Option<(Code, String)>>,
 }
 
@@ -180,13 +185,21 @@ impl Context {
     pub fn found_down(&self, code: Code) {
         self.said.lock().get_or_insert_with(|| (code, code.to_string()));
         self.down.store(true, Ordering::Relaxed);
+        self.unanswered();
+    }
+    pub fn unanswered(&self) {
+        self.silent_since.lock().get_or_insert_with(Instant::now);
         self.troubled.store(true, Ordering::Relaxed);
+    }
+    /// Nobody answers this client; another one may find who does.
+    pub fn is_forgotten(&self) -> bool {
+        self.troubled.load(Ordering::Relaxed) && self.silent_since.lock().is_some_and(|since| since.elapsed() >= SILENCE)
     }
     /// A broker has answered something: what was said before is over.
     pub fn answered(&self) {
         if self.troubled.load(Ordering::Relaxed) {
-            let mut said = self.said.lock();
-            *said = None;
+            let (mut said, mut silent_since) = (self.said.lock(), self.silent_since.lock());
+            (*said, *silent_since) = (None, None);
             self.down.store(false, Ordering::Relaxed);
             self.troubled.store(false, Ordering::Relaxed);
         }

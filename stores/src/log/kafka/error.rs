@@ -46,9 +46,8 @@ pub(super) fn unanswered(what: &str, said: Code, reason: &str) -> LogError {
 /// What to do about what does not pass by itself.
 fn advice(code: Code) -> Option<&'static str> {
     match code {
-        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition | Code::UnknownTopicId => {
-            Some("`forebay topics apply` makes the topics")
-        }
+        // That of a partition without a leader librdkafka calls unknown, too: `UnknownPartition` passes.
+        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownTopicId => Some("`forebay topics apply` makes the topics"),
         // Without a topic to write, or the right to write idempotently, there is no producer.
         Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed => {
             Some("let this user describe, read and write the topics of [log.topics]")

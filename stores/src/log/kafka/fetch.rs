@@ -3,7 +3,7 @@
 //! Owns: one consumer for readers of different partitions (H17), more for readers of the same one, who waits for records
 //! and who is waked. Does not own: positions, what a reader does with what comes (`read`).
 //! Invariants: partitions are assigned, never subscribed to; a partition is fetched once by a consumer; a message comes by
-//! its partition's own queue, or its consumer is given up.
+//! its partition's own queue, or its consumer is given up, and so is one that nobody answers any more.
 
 use super::client::{Context, Keepers};
 use super::{KafkaOptions, Shared, error};
@@ -59,13 +59,18 @@ impl Fetcher {
         &self.consumer
     }
 
+    /// Whoever has it takes another.
+    pub fn is_given_up(&self) -> bool {
+        self.watch.astray.load(Ordering::Relaxed) || self.consumer.context().is_forgotten()
+    }
+
     pub fn is_idle(&self) -> bool {
         self.watch.taken.lock().is_empty()
     }
 
     /// `None`: it is taken already.
     fn take(&self, at: TopicPartition) -> Option<Taken> {
-        let free = !self.watch.astray.load(Ordering::Relaxed) && self.watch.taken.lock().insert(at);
+        let free = !self.is_given_up() && self.watch.taken.lock().insert(at);
         free.then(|| Taken { watch: Arc::clone(&self.watch), at })
     }
 }
@@ -184,8 +189,8 @@ impl Seat {
         self.fetcher.consumer.context()
     }
 
-    pub fn is_astray(&self) -> bool {
-        self.fetcher.watch.astray.load(Ordering::Relaxed)
+    pub fn is_given_up(&self) -> bool {
+        self.fetcher.is_given_up()
     }
 }
 
@@ -213,9 +218,9 @@ impl Shared {
         // One may wait idle for the next second reader; others, and those given up, go.
         let mut spare = 0;
         fetchers.retain(|fetcher| {
-            let (astray, idle) = (fetcher.watch.astray.load(Ordering::Relaxed), fetcher.is_idle());
-            spare += usize::from(idle && !astray);
-            !astray && (!idle || spare <= 2)
+            let (given_up, idle) = (fetcher.is_given_up(), fetcher.is_idle());
+            spare += usize::from(idle && !given_up);
+            !given_up && (!idle || spare <= 2)
         });
         if let Some(free) = fetchers.iter().find_map(|fetcher| Some((Arc::clone(fetcher), fetcher.take(at)?))) {
             return Ok(free);

@@ -8,7 +8,6 @@
 mod transact;
 
 use super::client::Context;
-use super::fetch::Fetcher;
 use super::registry::Registry;
 use super::{Shared, error, record};
 use crate::log::{CommitError, Committed, Lane, LogError, TopicPartition, Transaction};
@@ -30,7 +29,6 @@ const IDLE: Duration = Duration::from_millis(500);
 /// The fields in the order of their ends: the log waits for the clients when it is the last that goes.
 pub(super) struct KafkaLane {
     thread: Thread,
-    offsets: Arc<Fetcher>,
     id: String,
     /// Why nothing more is done.
     over: Option<Over>,
@@ -55,10 +53,9 @@ impl KafkaLane {
         }
         // Without ids for what it writes nothing could be committed, and nobody need be fenced.
         shared.registry.as_ref().map_or(Ok(()), Registry::meet)?;
-        let offsets = shared.offsets(id)?;
         let producer: BaseProducer<Context> =
             shared.options.lane_config(id).create_with_context(Context::default()).map_err(|e| error::of_config(&e))?;
-        let group = offsets.consumer().group_metadata().ok_or_else(|| LogError::Io(format!("lane {id} has no group")))?;
+        let group = shared.offsets(id)?.consumer().group_metadata().ok_or_else(|| LogError::Io(format!("lane {id} has no group")))?;
         let ((orders, to_do), (answer, answers)) = (sync_channel(1), sync_channel(1));
         let (opened, opening) = sync_channel(1);
         let step = Step { options: Arc::clone(&shared.options), producer, group };
@@ -68,7 +65,7 @@ impl KafkaLane {
             Ok(result) => result?,
             Err(_) => return Err(LogError::Io(format!("lane {id}: the producer does not answer"))),
         }
-        Ok(KafkaLane { thread: Thread { orders, answers }, offsets, id: id.to_owned(), over: None, shared: Arc::clone(shared) })
+        Ok(KafkaLane { thread: Thread { orders, answers }, id: id.to_owned(), over: None, shared: Arc::clone(shared) })
     }
 
     /// What is refused before anything is begun.
@@ -112,7 +109,7 @@ impl Lane for KafkaLane {
         match &self.over {
             Some(Over::Fenced(why)) => Err(LogError::Fenced(why.clone())),
             Some(Over::Unknown(why)) => Err(LogError::Io(format!("open the lane anew: {why}"))),
-            None => self.shared.committed_by(self.offsets.consumer(), &self.id, at),
+            None => self.shared.committed(&self.id, at),
         }
     }
 

@@ -43,7 +43,7 @@ impl KafkaReader {
 
     /// Makes sure that the partition is fetched.
     fn sit(&mut self, wait: Duration) -> Result<&mut Seat, LogError> {
-        if self.seat.as_ref().is_some_and(Seat::is_astray) {
+        if self.seat.as_ref().is_some_and(Seat::is_given_up) {
             self.stand();
         }
         if self.seat.is_none() {

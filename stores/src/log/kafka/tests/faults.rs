@@ -409,3 +409,37 @@ fn a_zombie_is_fenced_by_its_successor() {
     commit(stood + 2);
     check_whole(&log, stood + 2);
 }
+
+/// A broker that stood still is fenced until its next heartbeat, and tells of no broker meanwhile, itself included. Upon
+/// that librdkafka may forget the last broker it has and look for none (its issue 5301).
+#[test]
+fn brokers_that_told_of_none_are_found_again() {
+    let properties = vec![("broker.heartbeat.interval.ms".to_owned(), "1900".to_owned())];
+    let kafka = Kafka::start(KafkaSpec { proxied: false, properties, ..KafkaSpec::default() }).unwrap();
+    let (_, log) = fresh_at(&kafka.brokers());
+    let mut reader = log.reader(HARVESTED, 0).unwrap();
+    let mut lane = log.lane("job/0").unwrap();
+    let answered = |what: &str, mut ask: Box<dyn FnMut() -> Result<(), LogError> + '_>| {
+        wait_for(what, || match ask() {
+            Ok(()) => true,
+            Err(LogError::Io(_)) => false,
+            Err(other) => panic!("{other}"),
+        });
+    };
+    for nth in 1..=4 {
+        kafka.pause(1).unwrap();
+        std::thread::sleep(Duration::from_secs(3));
+        kafka.resume(1).unwrap();
+        answered("the lane's offsets", Box::new(|| lane.committed(HARVESTED).map(|_| ())));
+        answered("the bounds", Box::new(|| log.bounds(HARVESTED).map(|_| ())));
+        answered("an append", Box::new(|| log.append(vec![(HARVESTED, entry(&nth.to_string()))])));
+        let mut read = Vec::new();
+        answered(
+            "a read",
+            Box::new(|| {
+                read.extend(values(&reader.read(1 << 20, 10)?));
+                if read.contains(&nth.to_string()) { Ok(()) } else { Err(LogError::Io("nothing yet".to_owned())) }
+            }),
+        );
+    }
+}
