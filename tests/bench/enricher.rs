@@ -38,9 +38,9 @@ const APPEND_BYTES: usize = 4 << 20;
 const COMMIT: Duration = Duration::from_millis(200);
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// CPU seconds a million events of the engine over those of the floor.
-const RATIO_MAX: f64 = 2.0;
-const SECONDS_MAX: f64 = 10.0;
+/// CPU seconds a million events of the engine over those of the floor, and alone: a ratchet (docs/decisions/0006).
+const RATIO_MAX: f64 = 2.5;
+const SECONDS_MAX: f64 = 13.0;
 
 #[test]
 fn enricher() {
