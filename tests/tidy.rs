@@ -73,6 +73,7 @@ fn cores_are_pure() {
         "hmac",
         "hpke",
         "http",
+        "jiff",
         "jsonschema",
         "lz-str",
         "memchr",

@@ -3,3 +3,4 @@
 //! Owns: the questions, as pure functions over what the state holds. Does not own: the state.
 
 pub mod dedup;
+pub mod window;

@@ -1,0 +1,409 @@
+//! Windows over generated streams, beside what they are by definition.
+
+use super::grid::{Grid, HOUR_MICROS, Span};
+use super::measure::Kept;
+use super::number::Decimal;
+use super::panes::Panes;
+use super::sessions::Sessions;
+use super::{Missed, State, Told};
+use forebay_schemas::time::Micros;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Key = Vec<u8>;
+
+/// State as an engine has it, in memory.
+#[derive(Default, Clone, PartialEq, Eq, Debug)]
+pub struct Memory {
+    lines: BTreeMap<Key, Vec<u8>>,
+    panes: BTreeMap<(Key, Micros), Vec<u8>>,
+    timers: BTreeSet<(Micros, Key)>,
+}
+
+fn set<K: Ord>(map: &mut BTreeMap<K, Vec<u8>>, key: K, value: Option<Vec<u8>>) {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    };
+}
+
+impl State for Memory {
+    type Error = &'static str;
+    fn line(&self, key: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
+        Ok(self.lines.get(key).cloned())
+    }
+    fn put_line(&mut self, key: &[u8], line: Option<Vec<u8>>) {
+        set(&mut self.lines, key.to_vec(), line);
+    }
+    fn pane(&self, key: &[u8], start: Micros) -> Result<Option<Vec<u8>>, &'static str> {
+        Ok(self.panes.get(&(key.to_vec(), start)).cloned())
+    }
+    fn put_pane(&mut self, key: &[u8], start: Micros, pane: Option<Vec<u8>>) {
+        set(&mut self.panes, (key.to_vec(), start), pane);
+    }
+    fn set_timer(&mut self, key: &[u8], from: Option<Micros>, to: Option<Micros>) {
+        if let Some(from) = from {
+            assert!(self.timers.remove(&(from, key.to_vec())), "a timer that was set");
+        }
+        if let Some(to) = to {
+            assert!(self.timers.insert((to, key.to_vec())));
+        }
+    }
+    fn corrupt(&self, what: &'static str) -> &'static str {
+        what
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    Event {
+        key: u8,
+        at: i64,
+        number: Option<i64>,
+    },
+    /// Time moves on.
+    Watermark(i64),
+}
+
+/// What came of a stream.
+#[derive(Default, Clone, PartialEq, Eq, Debug)]
+struct Outcome {
+    told: Vec<(Key, Told)>,
+    /// By the event's place in the stream.
+    missed: BTreeMap<usize, Missed>,
+}
+
+fn kept(number: Option<i64>) -> Vec<Kept> {
+    vec![Kept::of_an_event(), number.map_or_else(Kept::default, |number| Kept::of(Decimal(i128::from(number))))]
+}
+
+trait Operator {
+    fn event(&self, state: &mut Memory, key: &[u8], at: Micros, kept: &[Kept], now: Micros, out: &mut Vec<Told>) -> Option<Missed>;
+    fn fire(&self, state: &mut Memory, key: &[u8], at: Micros, out: &mut Vec<Told>);
+}
+impl Operator for Panes {
+    fn event(&self, state: &mut Memory, key: &[u8], at: Micros, kept: &[Kept], now: Micros, out: &mut Vec<Told>) -> Option<Missed> {
+        Panes::event(self, state, key, at, kept, now, out).expect("sound state")
+    }
+    fn fire(&self, state: &mut Memory, key: &[u8], at: Micros, out: &mut Vec<Told>) {
+        Panes::fire(self, state, key, at, out).expect("sound state");
+    }
+}
+impl Operator for Sessions {
+    fn event(&self, state: &mut Memory, key: &[u8], at: Micros, kept: &[Kept], now: Micros, out: &mut Vec<Told>) -> Option<Missed> {
+        Sessions::event(self, state, key, at, kept, now, out).expect("sound state")
+    }
+    fn fire(&self, state: &mut Memory, key: &[u8], at: Micros, out: &mut Vec<Told>) {
+        Sessions::fire(self, state, key, at, out).expect("sound state");
+    }
+}
+
+fn run(operator: &dyn Operator, steps: &[Step]) -> (Outcome, Memory) {
+    let (mut state, mut outcome, mut watermark) = (Memory::default(), Outcome::default(), Micros(i64::MIN));
+    for (place, step) in steps.iter().enumerate() {
+        match step {
+            Step::Event { key, at, number } => {
+                let (key, mut out) = (vec![*key], Vec::new());
+                let missed = operator.event(&mut state, &key, Micros(*at), &kept(*number), watermark, &mut out);
+                missed.map(|missed| outcome.missed.insert(place, missed));
+                outcome.told.extend(out.into_iter().map(|told| (key.clone(), told)));
+            }
+            Step::Watermark(to) => {
+                watermark = watermark.max(Micros(*to));
+                while let Some((at, key)) = state.timers.first().cloned().filter(|(at, _)| *at <= watermark) {
+                    let mut out = Vec::new();
+                    operator.fire(&mut state, &key, at, &mut out);
+                    assert_ne!(state.timers.first(), Some(&(at, key.clone())), "a timer moves on");
+                    outcome.told.extend(out.into_iter().map(|told| (key.clone(), told)));
+                }
+            }
+        }
+    }
+    (outcome, state)
+}
+
+/// By definition: an event is in each window that spans it and has not closed when it comes.
+struct Reference {
+    windows: BTreeMap<(Key, Span), Vec<Kept>>,
+    missed: BTreeMap<usize, Missed>,
+    watermark: Micros,
+}
+
+fn reference(panes: &Panes, steps: &[Step]) -> Reference {
+    let mut all = Reference { windows: BTreeMap::new(), missed: BTreeMap::new(), watermark: Micros(i64::MIN) };
+    for (place, step) in steps.iter().enumerate() {
+        match step {
+            Step::Watermark(to) => all.watermark = all.watermark.max(Micros(*to)),
+            Step::Event { key, at, number } => {
+                for span in spans(panes, Micros(*at)) {
+                    if span.end.0.saturating_add(panes.lateness_micros) <= all.watermark.0 {
+                        all.missed.insert(place, Missed { span, by_micros: all.watermark.0.saturating_sub(span.end.0) });
+                        continue;
+                    }
+                    let window = all.windows.entry((vec![*key], span)).or_insert_with(|| vec![Kept::default(); 2]);
+                    window.iter_mut().zip(kept(*number)).for_each(|(all, one)| all.merge(&one));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The windows that span `at`, oldest first, bucket by bucket.
+fn spans(panes: &Panes, at: Micros) -> Vec<Span> {
+    let mut first = panes.grid.at(at);
+    let mut spans = Vec::new();
+    for _ in 0..panes.panes {
+        let mut last = first;
+        (1..panes.panes).for_each(|_| last = panes.grid.after(last.end).expect("time enough"));
+        spans.push(Span { start: first.start, end: last.end });
+        first = panes.grid.before(first.start).expect("time enough");
+    }
+    spans.reverse();
+    spans
+}
+
+fn check(panes: &Panes, steps: &[Step]) -> Result<(), TestCaseError> {
+    let (outcome, state) = run(panes, steps);
+    let reference = reference(panes, steps);
+    prop_assert_eq!(&outcome.missed, &reference.missed);
+    let mut last: BTreeMap<(Key, Span), &Told> = BTreeMap::new();
+    for (key, told) in &outcome.told {
+        let before = last.insert((key.clone(), told.span), told);
+        prop_assert!(before.is_none_or(|before| !before.is_final), "told after it was final: {told:?}");
+        prop_assert_eq!(told.revision, before.map_or(1, |before| before.revision + 1));
+    }
+    for ((key, span), kept) in &reference.windows {
+        let told = last.remove(&(key.clone(), *span));
+        prop_assert_eq!(told.map(|told| &told.kept), (span.end <= reference.watermark).then_some(kept), "{:?}", span);
+        let closed = span.end.0.saturating_add(panes.lateness_micros) <= reference.watermark.0;
+        prop_assert_eq!(told.is_some_and(|told| told.is_final), closed, "{:?}", span);
+    }
+    prop_assert!(last.is_empty(), "told of windows that are none: {last:?}");
+    // What is over leaves nothing.
+    let (outcome, state_after) = run(panes, &[steps, &[Step::Watermark(i64::MAX)]].concat());
+    prop_assert!(outcome.told.len() >= state.timers.len());
+    prop_assert_eq!(state_after, Memory::default());
+    Ok(())
+}
+
+fn steps(reach: i64) -> impl Strategy<Value = Vec<Step>> {
+    let event = (0..3_u8, -reach..reach, prop::option::of(-1_000..1_000_i64)).prop_map(|(key, at, number)| Step::Event { key, at, number });
+    let watermark = (-reach..reach * 2).prop_map(Step::Watermark);
+    prop::collection::vec(prop_oneof![4 => event, 1 => watermark], 0..60)
+}
+
+/// Steps whose times often fall on bounds.
+fn round_steps() -> impl Strategy<Value = Vec<Step>> {
+    steps(30).prop_map(|mut steps| {
+        for step in &mut steps {
+            match step {
+                Step::Event { at, .. } | Step::Watermark(at) => *at *= 5,
+            }
+        }
+        steps
+    })
+}
+
+/// A session by definition, of all that there ever were.
+#[derive(Clone, Debug)]
+struct Known {
+    span: Span,
+    kept: Vec<Kept>,
+}
+
+/// The sessions of each key at the end, and what was late. Nothing is ever forgotten.
+fn sessions_of(rule: &Sessions, steps: &[Step]) -> (BTreeMap<Key, Vec<Known>>, BTreeMap<usize, Missed>, Micros) {
+    let (mut all, mut late, mut now) = (BTreeMap::<Key, Vec<Known>>::new(), BTreeMap::new(), Micros(i64::MIN));
+    for (place, step) in steps.iter().enumerate() {
+        let (key, at, number) = match step {
+            Step::Watermark(to) => {
+                now = now.max(Micros(*to));
+                continue;
+            }
+            Step::Event { key, at, number } => (vec![*key], *at, *number),
+        };
+        let own = Span { start: Micros(at), end: Micros(at + rule.gap_micros) };
+        let is_closed = |span: Span| span.end.0.saturating_add(rule.lateness_micros) <= now.0;
+        let overlaps = |span: Span| span.start < own.end && own.start < span.end;
+        let of_key = all.entry(key).or_default();
+        let (joined, mut rest): (Vec<Known>, Vec<Known>) =
+            std::mem::take(of_key).into_iter().partition(|known| overlaps(known.span) && !is_closed(known.span));
+        let span = if is_closed(own) && !joined.iter().any(|known| known.span.holds(Micros(at))) {
+            Some(own)
+        } else {
+            rest.iter().map(|known| known.span).find(|span| is_closed(*span) && span.holds(Micros(at)))
+        };
+        if let Some(span) = span {
+            late.insert(place, Missed { span, by_micros: now.0 - span.end.0 });
+            rest.extend(joined);
+        } else {
+            let mut whole = Known { span: own, kept: kept(number) };
+            for known in joined {
+                whole.span = Span { start: whole.span.start.min(known.span.start), end: whole.span.end.max(known.span.end) };
+                whole.kept.iter_mut().zip(&known.kept).for_each(|(all, one)| all.merge(one));
+            }
+            rest.push(whole);
+        }
+        *of_key = rest;
+    }
+    (all, late, now)
+}
+
+fn check_sessions(rule: &Sessions, steps: &[Step]) -> Result<(), TestCaseError> {
+    let (outcome, _) = run(rule, steps);
+    let (all, late, now) = sessions_of(rule, steps);
+    prop_assert_eq!(&outcome.missed, &late);
+    let mut last: BTreeMap<(Key, Micros), &Told> = BTreeMap::new();
+    for (key, told) in &outcome.told {
+        let before = last.insert((key.clone(), told.span.start), told);
+        prop_assert!(before.is_none_or(|before| !before.is_final), "told after it was final: {told:?}");
+        prop_assert_eq!(told.revision, before.map_or(1, |before| before.revision + 1));
+    }
+    for (key, sessions) in &all {
+        let mut spans: Vec<Span> = sessions.iter().map(|known| known.span).collect();
+        spans.sort();
+        prop_assert!(spans.windows(2).all(|two| two[0].end <= two[1].start), "they overlap: {spans:?}");
+        for Known { span, kept } in sessions {
+            let told = last.remove(&(key.clone(), span.start));
+            if span.end <= now {
+                prop_assert_eq!(told.map(|told| (told.span, &told.kept)), Some((*span, kept)));
+                prop_assert_eq!(told.map(|told| told.is_final), Some(span.end.0 + rule.lateness_micros <= now.0));
+            }
+        }
+    }
+    // Whatever else was told has been taken back.
+    prop_assert!(last.values().all(|told| told.is_final && told.span.start == told.span.end && told.kept[0].count == 0), "{last:?}");
+    let (_, state) = run(rule, &[steps, &[Step::Watermark(i64::MAX)]].concat());
+    prop_assert_eq!(state, Memory::default());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn sessions_are_what_they_are_by_definition(
+        steps in prop_oneof![steps(100), round_steps()],
+        gap in prop_oneof![Just(5_i64), Just(10), 1..60_i64],
+        lateness in prop_oneof![Just(0_i64), Just(10), 0..80_i64],
+    ) {
+        check_sessions(&Sessions { gap_micros: gap, lateness_micros: lateness }, &steps)?;
+    }
+
+    #[test]
+    fn panes_come_to_what_windows_are(
+        steps in prop_oneof![steps(100), round_steps()],
+        size in prop_oneof![Just(5_i64), Just(10), 1..60_i64],
+        panes in 1..6_usize,
+        lateness in prop_oneof![Just(0_i64), Just(10), 0..80_i64],
+    ) {
+        check(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: lateness }, &steps)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Around both changes of the clocks.
+    #[test]
+    fn panes_of_a_zone_too(
+        steps in steps(80),
+        hours in prop::sample::select(vec![1, 6, 24]),
+        zone in prop::sample::select(vec!["Europe/Berlin", "Australia/Lord_Howe", "Asia/Beirut", "Pacific/Apia"]),
+        from in prop::sample::select(vec!["2022-03-27T00:00:00Z", "2026-04-04T15:00:00Z", "2026-10-25T01:00:00Z", "2011-12-30T09:00:00Z"]),
+        panes in 1..4_usize,
+        lateness in 0..30_i64,
+    ) {
+        let from = Micros::parse_rfc3339(from).expect("a time").0;
+        let mut steps = steps;
+        for step in &mut steps {
+            match step {
+                Step::Event { at, .. } | Step::Watermark(at) => *at = from + *at * HOUR_MICROS,
+            }
+        }
+        let grid = Grid::new(hours * HOUR_MICROS, Some(zone)).expect("a grid");
+        check(&Panes { grid, panes, lateness_micros: lateness * HOUR_MICROS }, &steps)?;
+    }
+}
+
+#[test]
+fn an_event_at_the_watermark_is_not_late_and_one_at_the_end_is_in_the_next() {
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0 };
+    let event = |at| Step::Event { key: 0, at, number: Some(1) };
+    let (outcome, _) = run(&panes, &[event(9), event(10), Step::Watermark(10), event(10), event(9), Step::Watermark(20)]);
+    let told: Vec<_> = outcome.told.iter().map(|(_, told)| (told.span.start.0, told.kept[0].count, told.revision, told.is_final)).collect();
+    assert_eq!(told, [(0, 1, 1, true), (10, 2, 1, true)]);
+    let missed = Missed { span: Span { start: Micros(0), end: Micros(10) }, by_micros: 0 };
+    assert_eq!(outcome.missed, BTreeMap::from([(4, missed)]));
+}
+
+#[test]
+fn timers_are_fired_in_the_order_of_time_and_key() {
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0 };
+    let event = |key, at| Step::Event { key, at, number: None };
+    let (outcome, _) = run(&panes, &[event(2, 15), event(1, 15), event(2, 5), event(0, 25), Step::Watermark(100)]);
+    let order: Vec<_> = outcome.told.iter().map(|(key, told)| (told.span.end.0, key[0])).collect();
+    assert_eq!(order, [(10, 2), (20, 1), (20, 2), (30, 0)]);
+}
+
+/// An event changes its pane alone: a delta does not grow with the windows that it is in.
+#[test]
+fn an_event_of_a_known_pane_leaves_the_line_alone() {
+    let panes = Panes { grid: Grid::Elapsed(60), panes: 60, lateness_micros: 0 };
+    let event = |at| Step::Event { key: 0, at, number: None };
+    let (_, before) = run(&panes, &[event(5)]);
+    let (_, after) = run(&panes, &[event(5), event(6)]);
+    assert_eq!((&before.lines, &before.timers), (&after.lines, &after.timers));
+    assert_ne!(before.panes, after.panes);
+}
+
+#[test]
+fn state_that_is_not_sound_is_told() {
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0 };
+    let (_, sound) = run(&panes, &[Step::Event { key: 0, at: 5, number: None }]);
+    let fire = |state: &mut Memory| panes.fire(state, &[0], Micros(10), &mut Vec::new()).expect_err("unsound");
+    let mut state = sound.clone();
+    state.panes.clear();
+    assert_eq!(fire(&mut state), "a pane is missing");
+    let mut state = sound.clone();
+    state.panes.values_mut().for_each(|pane| pane.push(0));
+    assert_eq!(fire(&mut state), "a pane is unreadable");
+    let mut state = sound.clone();
+    state.lines.values_mut().for_each(|line| line.truncate(1));
+    assert_eq!(fire(&mut state), "a line of panes is unreadable");
+    let mut state = sound;
+    let other = panes.event(&mut state, &[0], Micros(5), &kept(None)[..1], Micros(0), &mut Vec::new());
+    assert_eq!(other, Err("other values are kept than are declared"));
+}
+
+/// A late event between two sessions makes one of the three; what was told of the second is taken back.
+#[test]
+fn sessions_merge_three_ways() {
+    let sessions = Sessions { gap_micros: 10, lateness_micros: 100 };
+    let event = |at| Step::Event { key: 0, at, number: Some(at) };
+    let (outcome, _) = run(&sessions, &[event(0), event(16), Step::Watermark(30), event(8), Step::Watermark(126)]);
+    let told: Vec<_> = outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, t.kept[0].count, t.revision, t.is_final)).collect();
+    assert_eq!(told, [(0, 10, 1, 1, false), (16, 26, 1, 1, false), (16, 16, 0, 2, true), (0, 26, 3, 2, false), (0, 26, 3, 3, true)]);
+}
+
+/// Events at 0 and 3 with a gap of 5, and the watermark at 6 between them: the second falls into a session that is over.
+#[test]
+fn sessions_without_lateness_do_not_overlap() {
+    let sessions = Sessions { gap_micros: 5, lateness_micros: 0 };
+    let event = |at| Step::Event { key: 0, at, number: None };
+    let (outcome, _) = run(&sessions, &[event(0), Step::Watermark(6), event(3), event(5), Step::Watermark(10)]);
+    let told: Vec<_> = outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, t.kept[0].count)).collect();
+    assert_eq!(told, [(0, 5, 1), (5, 10, 1)]);
+    assert_eq!(outcome.missed, BTreeMap::from([(2, Missed { span: Span { start: Micros(0), end: Micros(5) }, by_micros: 1 })]));
+}
+
+#[test]
+fn an_open_session_is_small() {
+    let sessions = Sessions { gap_micros: 1_800_000_000, lateness_micros: 3_600_000_000 };
+    let from = 1_796_000_000_000_000;
+    let events = (0..1_000).map(|n| Step::Event { key: 0, at: from + n * 1_000_000, number: Some(1_999_000_000_000 + n) });
+    let (_, state) = run(&sessions, &events.collect::<Vec<_>>());
+    let bytes = state.lines[&vec![0]].len();
+    assert!(bytes <= 200, "{bytes}");
+}
