@@ -28,6 +28,8 @@ pub struct Committer {
     pub metrics: Metrics,
     pub status: Arc<Status>,
     pub stop: Arc<Stop>,
+    /// A commit that took this long may have outlived the process: a successor may be there.
+    pub long: Duration,
 }
 
 /// A task as the committer knows it.
@@ -69,7 +71,7 @@ impl Committer {
                 }
                 Err(CommitError::Unknown(why)) => {
                     tracing::warn!(lane = self.id, why, "outcome of a transaction unknown; asking the log");
-                    if began.elapsed() >= Duration::from_millis(limit::LOG_ANSWER_MS) {
+                    if began.elapsed() >= self.long {
                         self.overtaken(&cuts)?;
                     }
                     match self.resolve(&cuts)? {

@@ -110,6 +110,7 @@ pub fn recover(plan: &Plan) -> Result<(Vec<Ready>, Committer), LaneError> {
         metrics: plan.metrics.clone(),
         status: plan.status.clone(),
         stop: plan.stop.clone(),
+        long: Duration::from_millis(limit::LOG_ANSWER_MS),
     };
     Ok((tasks, committer))
 }

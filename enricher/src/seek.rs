@@ -43,3 +43,41 @@ pub fn last(log: &dyn Log, at: TopicPartition) -> Result<Option<Record>, LogErro
         back *= 4;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeLog, tick};
+    use forebay_schemas::time::Micros;
+    use forebay_schemas::topic::Topic;
+
+    const AT: TopicPartition = TopicPartition { topic: Topic::Harvested, partition: 0 };
+
+    /// Records at these offsets, and none at those between and behind them.
+    fn log(offsets: &[i64], end: i64) -> FakeLog {
+        let log = FakeLog::new(1);
+        let mut next = 0;
+        for offset in offsets {
+            log.gap(AT, offset - next);
+            log.append(vec![tick(0, "g", Micros(0))]).expect("fake");
+            next = offset + 1;
+        }
+        log.gap(AT, end - next);
+        log
+    }
+
+    #[test]
+    fn h22_places_without_records_are_looked_over() {
+        for (offsets, end) in [(&[0][..], 1), (&[0], 60), (&[3, 4, 20], 21), (&[3, 4, 20], 90), (&[40], 41), (&[], 0), (&[], 30)] {
+            let log = log(offsets, end);
+            let found = last(&log, AT).expect("fake").map(|record| record.offset);
+            assert_eq!(found, offsets.last().copied(), "{offsets:?} before {end}");
+            for bound in 0..=end {
+                let past = first_past(&log, AT, |record| Ok::<_, LogError>(record.offset >= bound)).expect("fake");
+                let (before, after): (Vec<i64>, Vec<i64>) = offsets.iter().partition(|offset| **offset < past);
+                assert!(before.iter().all(|offset| *offset < bound), "{offsets:?}: {past} for {bound}");
+                assert!(after.iter().all(|offset| *offset >= bound), "{offsets:?}: {past} for {bound}");
+            }
+        }
+    }
+}

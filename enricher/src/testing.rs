@@ -75,6 +75,8 @@ struct Inner {
     hangs: usize,
     /// Readers opened, to count what a start costs.
     readers: usize,
+    /// How often the bounds of a place were asked for.
+    asked: BTreeMap<TopicPartition, usize>,
 }
 
 #[derive(Default)]
@@ -137,6 +139,16 @@ impl FakeLog {
     pub fn remove(&self, at: TopicPartition, offset: i64) {
         self.0.inner.lock().topics.entry(at).or_default().records.retain(|record| record.offset != offset);
     }
+    /// Places without a record: markers of transactions that were aborted.
+    pub fn gap(&self, at: TopicPartition, places: i64) {
+        self.0.inner.lock().topics.entry(at).or_default().end += places;
+    }
+    /// Another value in the place of the record's.
+    pub fn replace(&self, at: TopicPartition, offset: i64, value: Bytes) {
+        let mut inner = self.0.inner.lock();
+        let records = &mut inner.topics.entry(at).or_default().records;
+        records.iter_mut().find(|record| record.offset == offset).expect("a record").value = Some(value);
+    }
     /// From now on `at` shows nothing new; `None`: everything again.
     pub fn show_up_to(&self, at: TopicPartition, shown: Option<i64>) {
         self.0.inner.lock().topics.entry(at).or_default().shown = shown;
@@ -166,6 +178,9 @@ impl FakeLog {
     pub fn opened(&self) -> BTreeMap<String, u64> {
         self.0.inner.lock().epochs.clone()
     }
+    pub fn asked(&self, at: TopicPartition) -> usize {
+        self.0.inner.lock().asked.get(&at).copied().unwrap_or(0)
+    }
     pub fn readers_opened(&self) -> usize {
         self.0.inner.lock().readers
     }
@@ -188,7 +203,7 @@ impl FakeLog {
     }
     pub fn recreate_topic(&self, topic: Topic) {
         let mut inner = self.0.inner.lock();
-        inner.generations.insert(topic, 1);
+        *inner.generations.entry(topic).or_default() += 1;
         inner.topics.retain(|at, _| at.topic != topic);
         inner.committed.retain(|(_, at), _| at.topic != topic);
     }
@@ -244,8 +259,9 @@ impl Log for FakeLog {
         Ok(())
     }
     fn bounds(&self, at: TopicPartition) -> Result<Bounds, LogError> {
-        let inner = self.0.inner.lock();
+        let mut inner = self.0.inner.lock();
         inner.answers()?;
+        *inner.asked.entry(at).or_default() += 1;
         Ok(inner.topics.get(&at).map_or(Bounds { start: 0, end: 0 }, Partition::bounds))
     }
     fn reader(&self, at: TopicPartition, from: i64) -> Result<Box<dyn Reader>, LogError> {
@@ -262,7 +278,7 @@ impl Log for FakeLog {
         inner.answers()?;
         let epoch = inner.epochs.entry(id.to_owned()).or_default();
         *epoch += 1;
-        Ok(Box::new(FakeLane { log: self.clone(), id: id.to_owned(), epoch: *epoch }))
+        Ok(Box::new(FakeLane { log: self.clone(), id: id.to_owned(), epoch: *epoch, is_over: false }))
     }
     fn committed(&self, id: &str, at: TopicPartition) -> Result<Option<Committed>, LogError> {
         let inner = self.0.inner.lock();
@@ -316,23 +332,36 @@ struct FakeLane {
     log: FakeLog,
     id: String,
     epoch: u64,
+    /// The outcome of a commit is unknown: nothing more can be done with it.
+    is_over: bool,
 }
+
+const OVER: &str = "used after an unknown outcome";
 
 impl Lane for FakeLane {
     fn committed(&mut self, at: TopicPartition) -> Result<Option<Committed>, LogError> {
+        if self.is_over {
+            return Err(LogError::Refused(OVER.to_owned()));
+        }
         if self.log.0.inner.lock().epochs.get(&self.id) != Some(&self.epoch) {
             return Err(LogError::Fenced("an older epoch".to_owned()));
         }
         self.log.committed(&self.id, at)
     }
     fn commit(&mut self, transaction: Transaction) -> Result<(), CommitError> {
+        if self.is_over {
+            return Err(CommitError::Refused(OVER.to_owned()));
+        }
         happen(&self.log.0.before_commit, &self.id);
         let mut inner = self.log.0.inner.lock();
         let told = |what: &str| what.to_owned();
         if inner.outage {
+            self.is_over = true;
             return Err(CommitError::Unknown(told("no broker")));
         }
-        if inner.epochs.get(&self.id) != Some(&self.epoch) {
+        // Who hears nothing does not hear that it is fenced, either.
+        let is_lost = inner.faults.front() == Some(&Fault::UnknownNotApplied);
+        if !is_lost && inner.epochs.get(&self.id) != Some(&self.epoch) {
             return Err(CommitError::Fenced(told("an older epoch")));
         }
         if let Some((at, size)) =
@@ -350,6 +379,7 @@ impl Lane for FakeLane {
             Some(Fault::Abort | Fault::UnknownNotApplied | Fault::Fence | Fault::DieBefore | Fault::Refuse) => {}
         }
         self.log.0.appended.notify_all();
+        self.is_over = matches!(fault, Some(Fault::UnknownApplied | Fault::UnknownNotApplied));
         match fault {
             None | Some(Fault::Hang) => Ok(()),
             Some(Fault::Refuse) => Err(CommitError::Refused(told("on demand"))),

@@ -6,6 +6,7 @@ use crate::find::{self, Query, Said, Story};
 use crate::{Config, Enricher};
 use forebay_enricher_core::{Options, UnclassifiedPolicy};
 use forebay_schemas::stage::Stage;
+use forebay_stores::log::TopicPartition;
 use forebay_stores::log::embedded::{EmbeddedLog, EmbeddedOptions};
 
 /// The outcome, and what each stage said, in one line.
@@ -114,6 +115,12 @@ fn what_was_decided_stands_and_what_changed_is_said_beside_it() {
         until("all are counted", || enricher.totals().iter().map(|total| total.count).sum::<u64>() == 2);
         let unnamed = enricher.unclassified().into_iter().map(|field| (field.event_type, field.path)).collect::<Vec<_>>();
         enricher.stop().expect("stops");
+        let mut trusted = log.reader(TopicPartition { topic: Topic::Trusted, partition: 0 }, 0).expect("reads");
+        for record in trusted.read(usize::MAX, 10).expect("reads") {
+            let value = record.value.expect("has a value");
+            let event = trusted::decode(&value).expect("decodes");
+            assert_eq!(event.provenance.pipeline, decider.fingerprint(), "it says who decided");
+        }
 
         let told = |pipeline, event_id| {
             let stories = find::stories(&*log, pipeline, Query { event_id, source: None, from: None, to: None }).expect("reads");

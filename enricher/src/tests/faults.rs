@@ -103,8 +103,85 @@ fn a_zombie_sees_its_successor_and_leaves_it_alone() {
     world.life().turn(5).expect("and commits");
     let error = zombie.committer.overtaken(&cuts).expect_err("it is seen");
     assert!(matches!(error, LaneError::Moved { .. }), "{error}");
+    // It looks by itself after a commit that took long.
+    zombie.committer.long = Duration::ZERO;
+    world.log.fault(Fault::UnknownNotApplied);
+    let error = zombie.commit(cuts).expect_err("stops");
+    assert!(matches!(error, LaneError::Moved { .. }), "{error}");
     world.run().expect("the successor works on");
     world.check("successor");
+}
+
+/// E5: while a commit is not known to have happened, no backend has anything of it.
+#[test]
+fn h1_a_backend_has_nothing_of_a_commit_before_it_is_known() {
+    for kind in [Kind::Memory, Kind::RocksDb] {
+        for fault in [None, Some(Fault::Abort), Some(Fault::UnknownNotApplied), Some(Fault::Fence)] {
+            let mut world = World::new(kind, testing::pipeline(SECOND, Collision::Bad));
+            feed(&mut world, 0);
+            world.start().expect("starts");
+            world.life().turn(5).expect("commits");
+            let backend = world.life().tasks[0].0.backend().clone();
+            let seq = move || backend.meta().expect("readable").map(|meta| meta.seq);
+            let before = seq();
+            fault.into_iter().for_each(|fault| world.log.fault(fault));
+            let (seen, is) = (Arc::new(std::sync::Mutex::new(None)), seq.clone());
+            let told = seen.clone();
+            world.log.before_commit(LANE, move || *told.lock().expect("whole") = is());
+            let done = world.life().turn(5);
+            assert_eq!(*seen.lock().expect("whole"), before, "{kind:?} {fault:?}: before the commit");
+            assert_eq!(seq() != before, done.is_ok(), "{kind:?} {fault:?}: after it");
+        }
+    }
+}
+
+/// A successor that came to the same place has committed something else: it was another life.
+#[test]
+fn a_commit_of_another_life_is_not_ones_own() {
+    let mut world = World::new(Kind::Memory, testing::pipeline(SECOND, Collision::Bad));
+    feed(&mut world, 0);
+    world.start().expect("starts");
+    world.life().turn(5).expect("commits");
+    let mut zombie = world.life.take().expect("started");
+    zombie.read(5).expect("reads");
+    let cuts = zombie.cut();
+    world.start().expect("the successor starts");
+    world.life().turn(5).expect("and commits the same records");
+    let found = world.log.committed(LANE, crate::commit::input(0)).expect("fake").expect("committed");
+    assert_eq!((found.offset, crate::commit::number(&found.metadata, "seq")), (cuts[0].committed.offset, Some(cuts[0].meta.seq)));
+    world.log.fault(Fault::UnknownNotApplied);
+    zombie.committer.lane = world.log.lane(LANE).expect("fake");
+    let error = zombie.commit(cuts).expect_err("stops");
+    assert!(matches!(error, LaneError::Moved { .. }), "{error}");
+}
+
+/// Tasks of one lane are committed in one transaction: what is found is all of it or nothing, or somebody else was here.
+#[test]
+fn a_commit_of_which_a_part_is_found_stops_the_lane() {
+    let pair = || {
+        let mut world = World::new(Kind::Memory, testing::pipeline(SECOND, Collision::Bad));
+        feed(&mut world, 0);
+        world.start().expect("starts");
+        world.life().turn(5).expect("commits");
+        world.log.fault(Fault::UnknownNotApplied);
+        world
+    };
+    let mut world = pair();
+    world.life().read(5).expect("reads");
+    let cuts = world.life().cut();
+    let (log, committed) = (world.log.clone(), cuts[0].committed.clone());
+    world.log.before_lane(LANE, move || log.set_committed(LANE, crate::commit::input(0), committed));
+    let error = world.life().commit(cuts).expect_err("stops");
+    assert!(matches!(error, LaneError::Torn { .. }), "{error}");
+    // A task that the commit leaves alone has moved.
+    let mut world = pair();
+    world.life().read(5).expect("reads");
+    let mut cuts = world.life().cut();
+    let other = cuts.pop().expect("two tasks");
+    assert_eq!((cuts.len(), other.partition), (1, 1));
+    world.log.set_committed(LANE, crate::commit::input(1), other.committed);
+    let error = world.life().commit(cuts).expect_err("stops");
+    assert!(matches!(error, LaneError::Moved { task: 1, .. }), "{error}");
 }
 
 #[derive(Clone, Debug)]

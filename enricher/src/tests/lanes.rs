@@ -56,6 +56,36 @@ fn settle(world: &mut World, what: &str) {
     }
 }
 
+/// The offset of the last holder shows before its last deltas do: who takes over waits for them.
+#[test]
+fn h16_h23_the_last_deltas_of_the_holder_are_waited_for() {
+    let mut world = world();
+    feed(&mut world, 0..6);
+    let mut holder = Process::start(&world, 1).expect("starts");
+    holder.turn(5);
+    holder.turn(5);
+    drop(holder);
+    let delta = |partition| TopicPartition { topic: Topic::Delta, partition };
+    for partition in 0..PARTITIONS {
+        let end = world.log.bounds(delta(partition)).expect("fake").end;
+        world.log.show_up_to(delta(partition), Some(end - 2));
+    }
+    let plans: Vec<Plan> = (0..2).map(|lane| Plan { patience: Duration::from_secs(30), ..world.plan_of(2, lane) }).collect();
+    let log = world.log.clone();
+    std::thread::scope(|scope| {
+        let taken = scope.spawn(|| plans.iter().try_for_each(take));
+        // Task 0 is asked for first, again and again.
+        until("it waits", || log.asked(delta(0)) > 16 || taken.is_finished());
+        assert!(!taken.is_finished(), "it waits for what it was told of");
+        (0..PARTITIONS).for_each(|partition| log.show_up_to(delta(partition), None));
+        taken.join().expect("no panic").expect("takes over");
+    });
+    let mut successor = Process { lives: plans.iter().map(Life::of).collect::<Result<_, _>>().expect("recovers") };
+    (0..10).for_each(|_| successor.turn(5));
+    drop(successor);
+    settle(&mut world, "after late deltas");
+}
+
 #[test]
 fn h16_a_zombie_of_another_layout_is_fenced() {
     for old in 1..=3 {

@@ -208,6 +208,19 @@ fn h43_a_commit_larger_than_a_message_comes_back() {
     is_whole(&mut world, 0..200);
 }
 
+/// A start while deltas are hidden that show themselves once it has looked for them.
+fn late_deltas(world: &World) -> Result<Life, LaneError> {
+    let plan = Plan { patience: Duration::from_secs(30), ..world.plan() };
+    let (log, before) = (world.log.clone(), world.log.asked(DELTA));
+    std::thread::scope(|scope| {
+        let recovered = scope.spawn(|| Life::of(&plan));
+        // Each look asks for the bounds; those that found nothing have been followed by another.
+        super::threads::until("it waits", || log.asked(DELTA) > before + 8 || recovered.is_finished());
+        log.show_up_to(DELTA, None);
+        recovered.join().expect("no panic")
+    })
+}
+
 /// The offsets' partition may show a commit before the deltas' does: recovery waits for its `seq`, not for an offset.
 #[test]
 fn h23_deltas_that_show_late_are_waited_for() {
@@ -216,14 +229,7 @@ fn h23_deltas_that_show_late_are_waited_for() {
     let end = world.log.bounds(DELTA).expect("fake").end;
     for shown in [end - 2, end - 4, 0] {
         world.log.show_up_to(DELTA, Some(shown));
-        let plan = Plan { patience: Duration::from_secs(30), ..world.plan() };
-        let log = world.log.clone();
-        world.life = std::thread::scope(|scope| {
-            let recovered = scope.spawn(|| Life::of(&plan));
-            super::threads::until("it waits", || plan.status.ready() != Err("is starting".to_owned()) || shown == 0);
-            log.show_up_to(DELTA, None);
-            Some(recovered.join().expect("no panic").expect("recovers"))
-        });
+        world.life = Some(late_deltas(&world).expect("recovers"));
         world.check("after the wait");
         world.end(Restart::FromDeltas);
     }
@@ -231,6 +237,52 @@ fn h23_deltas_that_show_late_are_waited_for() {
     world.log.show_up_to(DELTA, Some(end - 2));
     let error = refused(&mut world);
     assert!(matches!(error, RecoveryError::DeltasEnd { committed: 5, found: 4 }), "{error}");
+}
+
+/// An offset and a delta of one commit that tell of two places, wherever that shows first.
+#[test]
+fn h38_a_place_that_the_deltas_or_the_state_contradict_is_refused() {
+    let lie = |world: &World| {
+        let true_one = world.log.committed(LANE, INPUT).expect("fake").expect("committed");
+        world.log.set_committed(LANE, INPUT, Committed { offset: true_one.offset - 1, ..true_one });
+    };
+    // By the local state alone, whose deltas are all gone.
+    let mut world = world(Kind::RocksDb, 4);
+    lie(&world);
+    world.log.drop_before(DELTA, world.log.bounds(DELTA).expect("fake").end);
+    let error = refused(&mut world);
+    assert!(matches!(error, RecoveryError::OffsetMoved { seq: 5, committed: 3, delta: 4 }), "{error}");
+    // By a delta that shows late.
+    let mut world = self::world(Kind::RocksDb, 4);
+    world.end(Restart::FromDeltas);
+    lie(&world);
+    world.log.show_up_to(DELTA, Some(world.log.bounds(DELTA).expect("fake").end - 2));
+    let error = late_deltas(&world).map(drop).expect_err("refused");
+    let moved = matches!(error, LaneError::Recovery { error: RecoveryError::OffsetMoved { seq: 5, committed: 3, delta: 4 }, .. });
+    assert!(moved, "{error}");
+}
+
+/// State of an operator that this version does not know, in the store and in a delta.
+#[test]
+fn h34_state_of_an_unknown_operator_stops_the_task() {
+    let unknown = || forebay_schemas::wire::delta::Op { key: vec![0, 1, 0x7f, 9], value: Some(vec![1]) };
+    let is_told = |error: &RecoveryError| matches!(error, RecoveryError::State(crate::state::StateError::UnknownUid(0x7f)));
+    let mut world = world(Kind::RocksDb, 3);
+    world.start().expect("starts");
+    let backend = world.life().tasks[0].0.backend().clone();
+    let meta = backend.meta().expect("readable").expect("there is one");
+    backend.apply(&[unknown()], &meta).expect("applies");
+    drop(backend);
+    world.end(Restart::Stopped);
+    let error = refused(&mut world);
+    assert!(is_told(&error), "{error}");
+    world.end(Restart::FromDeltas);
+    let record = world.log.records(Topic::Delta, 0).pop().expect("a delta");
+    let mut delta = forebay_schemas::wire::delta::decode(record.value.as_ref().expect("has a value")).expect("decodes");
+    delta.ops.push(unknown());
+    world.log.replace(DELTA, record.offset, forebay_schemas::wire::delta::encode(&delta).into());
+    let error = refused(&mut world);
+    assert!(is_told(&error), "{error}");
 }
 
 /// Where offsets are gone, the deltas still say of which layout and which input they are.

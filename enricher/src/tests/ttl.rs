@@ -29,6 +29,10 @@ fn whole_generations_go_when_their_time_is_over() {
             for n in 0..10 {
                 world.event(0, second * 10 + n, Body::Fact(0), NOW);
             }
+            // A copy in the last second of its horizon, and one just behind it.
+            for ago in [7, 8].into_iter().filter(|ago| *ago <= second && second % 3 == 0) {
+                world.event(0, (second - ago) * 10 + ago, Body::Fact(0), NOW);
+            }
             world.run().expect("commits");
             most = most.max(ids_held(&mut world));
             world.log.pass(Duration::from_secs(1));
@@ -45,6 +49,25 @@ fn whole_generations_go_when_their_time_is_over() {
         assert_eq!(ids_held(&mut world), 1);
         world.check("after the silence");
     }
+}
+
+/// What is over by the clock of a commit that never was is not over: after the crash its records are judged again.
+#[test]
+fn nothing_is_reclaimed_before_its_commit_is_known() {
+    let mut world = World::new(Kind::RocksDb, testing::pipeline(Duration::from_secs(8), Collision::Bad));
+    world.start().expect("starts");
+    world.event(0, 1, Body::Fact(0), NOW);
+    world.run().expect("commits");
+    world.log.pass(Duration::from_secs(7));
+    world.event(0, 1, Body::Fact(0), NOW);
+    world.log.pass(Duration::from_secs(3600));
+    world.event(0, 2, Body::Fact(0), NOW);
+    world.log.fault(crate::testing::Fault::DieBefore);
+    world.life().turn(100).expect_err("dies");
+    world.end(Restart::Stopped);
+    world.start().expect("starts again");
+    world.run().expect("commits");
+    world.check("judged again");
 }
 
 /// Generations are as long as the TTL that made them says; another TTL must still find them.
