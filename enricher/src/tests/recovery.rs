@@ -176,16 +176,11 @@ fn another_number_of_lanes_goes_on_from_the_deltas() {
     is_whole(&mut world, 0..6);
 }
 
-#[test]
-fn h43_a_commit_larger_than_a_message_comes_back() {
-    let mut world = World::new(Kind::RocksDb, testing::pipeline(TTL, Collision::Bad));
-    world.start().expect("starts");
-    for n in 0..200 {
-        world.event(0, n, Body::Fact(n), NOW);
-    }
-    world.life().read(200).expect("reads");
+/// A commit of these ids, its delta cut as if a message held a kilobyte.
+fn commit_in_parts(world: &mut World, ids: std::ops::Range<u32>) {
+    ids.for_each(|n| world.event(0, n, Body::Fact(n), NOW));
+    world.life().read(usize::MAX).expect("reads");
     let mut cuts = world.life().cut();
-    // Cut again as if the bound were a kilobyte.
     let outputs = &mut cuts[0].outputs;
     let (_, delta) = outputs.pop().expect("the delta");
     let whole = forebay_schemas::wire::delta::decode(delta.value.as_ref().expect("has a value")).expect("decodes");
@@ -204,8 +199,29 @@ fn h43_a_commit_larger_than_a_message_comes_back() {
     let part = |message: Vec<u8>| forebay_stores::log::Entry { value: Some(message.into()), ..delta.clone() };
     outputs.extend(messages.into_iter().map(|message| (DELTA, part(message))));
     world.life().commit(cuts).expect("commits");
+}
+
+#[test]
+fn h43_a_commit_larger_than_a_message_comes_back() {
+    let mut world = World::new(Kind::RocksDb, testing::pipeline(TTL, Collision::Bad));
+    world.start().expect("starts");
+    commit_in_parts(&mut world, 0..200);
     world.end(Restart::FromDeltas);
     is_whole(&mut world, 0..200);
+}
+
+/// Retention goes by messages, not by commits: what is left of one begins no chain.
+#[test]
+fn h43_a_chain_begins_at_the_first_commit_of_which_all_is_kept() {
+    let mut world = World::new(Kind::RocksDb, testing::pipeline(TTL, Collision::Bad));
+    world.start().expect("starts");
+    commit_in_parts(&mut world, 0..200);
+    world.log.pass(Duration::from_secs(1));
+    go_on(&mut world, 200, 60);
+    // The first delta took the task; each commit ends with a marker.
+    world.log.drop_before(DELTA, 4);
+    world.end(Restart::FromDeltas);
+    is_whole(&mut world, 230..260);
 }
 
 /// A start while deltas are hidden that show themselves once it has looked for them.

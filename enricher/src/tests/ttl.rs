@@ -29,13 +29,15 @@ fn whole_generations_go_when_their_time_is_over() {
             for n in 0..10 {
                 world.event(0, second * 10 + n, Body::Fact(0), NOW);
             }
-            // A copy in the last second of its horizon, and one just behind it.
+            world.run().expect("commits");
+            most = most.max(ids_held(&mut world));
+            // Copies in the last half second of their horizon, and in the first behind it.
+            world.log.pass(Duration::from_millis(500));
             for ago in [7, 8].into_iter().filter(|ago| *ago <= second && second % 3 == 0) {
                 world.event(0, (second - ago) * 10 + ago, Body::Fact(0), NOW);
             }
             world.run().expect("commits");
-            most = most.max(ids_held(&mut world));
-            world.log.pass(Duration::from_secs(1));
+            world.log.pass(Duration::from_millis(500));
         }
         assert!((80..=120).contains(&most), "8 s of 10 ids a second and one generation more: {most}");
         world.check("while ids expire");
@@ -96,4 +98,30 @@ fn another_ttl_finds_what_the_last_one_kept() {
     world.event(0, 0, Body::Fact(0), NOW);
     world.run().expect("commits");
     world.check("and the others are not");
+}
+
+/// A generation that begins with one of a shorter TTL lasts as long as its own TTL says.
+#[test]
+fn a_longer_ttl_makes_a_generation_longer() {
+    let (short, long) = (Duration::from_secs(20), Duration::from_secs(100));
+    for kind in [Kind::Memory, Kind::RocksDb] {
+        let mut world = World::new(kind, testing::pipeline(short, Collision::Bad));
+        // Where generations of both begin.
+        let span = long.as_micros() as i64 / 4;
+        world.log.set_now(Micros((testing::START.0 / span + 1) * span));
+        world.start().expect("starts");
+        world.event(0, 1, Body::Fact(0), NOW);
+        world.run().expect("commits");
+        world.end(Restart::Stopped);
+        world.pipeline = testing::pipeline(long, Collision::Bad);
+        world.models.iter_mut().for_each(|model| model.ttl = long.as_micros() as i64);
+        world.start().expect("starts");
+        world.log.pass(Duration::from_secs(20));
+        world.event(0, 2, Body::Fact(0), NOW);
+        world.run().expect("commits");
+        world.log.pass(Duration::from_secs(90));
+        world.event(0, 2, Body::Fact(0), NOW);
+        world.run().expect("commits");
+        world.check("within the longer horizon");
+    }
 }
