@@ -369,6 +369,8 @@ fn h38_a_state_folder_of_another_log_is_not_used() {
     crate::state::tests::copy(other.dir.path(), world.dir.path());
     is_whole(&mut world, 100..106);
     // The topic of deltas alone made anew: what the folder has cannot be told from the log any more.
+    world.event(1, 200, Body::Fact(0), NOW);
+    world.run().expect("commits, so that both tasks are its own by their offsets");
     world.end(Restart::Stopped);
     world.log.recreate_topic(Topic::Delta);
     let error = refused(&mut world);
