@@ -386,6 +386,29 @@ fn a_lane_that_was_forgotten_goes_on() {
     check_whole(&log, 2);
 }
 
+/// Nobody opens its lane: readers are held up for as long as a transaction may take, and no longer.
+#[test]
+fn h20_a_transaction_that_a_killed_process_left_ends_by_its_own_time() {
+    if let Ok(text) = std::env::var(CHILD) {
+        commit_for_ever(&text);
+    }
+    let kafka = faulty();
+    let (direct, _) = proxied(&kafka, 2);
+    let test = "h20_a_transaction_that_a_killed_process_left_ends_by_its_own_time";
+    let mut other = Other::start(test, &direct, "pause:lane.after_produce:2:60000");
+    other.holds();
+    drop(other);
+    let log = KafkaLog::connect(direct).unwrap();
+    log.append(vec![(PLACES[0], entry("behind it"))]).unwrap();
+    let mut reader = log.reader(PLACES[0], 0).unwrap();
+    let mut read = Vec::new();
+    wait_for("what stands behind the transaction", || {
+        read.extend(values(&reader.read(1 << 20, 100).unwrap()));
+        read.last().is_some_and(|value| value == "behind it")
+    });
+    assert_eq!(read, ["1", "1", "behind it"], "nothing of the transaction is seen");
+}
+
 #[test]
 fn a_zombie_is_fenced_by_its_successor() {
     if let Ok(text) = std::env::var(CHILD) {

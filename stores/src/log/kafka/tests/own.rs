@@ -46,6 +46,19 @@ fn a_topic_that_is_not_as_it_must_be_is_refused() {
     }
 }
 
+/// Each of them is a client with threads and records fetched ahead.
+#[test]
+fn h18_readers_of_one_partition_are_bounded() {
+    let (_, log) = fresh_at(&Kafka::shared().brokers());
+    let open = || log.reader(HARVESTED, 0);
+    let mut readers: Vec<_> = (0..limit::LOG_READERS).map(|_| open().unwrap()).collect();
+    let refused = open().map(|_| ()).unwrap_err();
+    assert!(matches!(&refused, LogError::Io(text) if text.contains("has 16 readers already")), "{refused}");
+    log.reader(TRUSTED, 0).unwrap();
+    readers.pop();
+    open().unwrap();
+}
+
 /// H40: a group that the brokers have forgotten.
 #[test]
 fn offsets_that_are_gone_are_none() {
