@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 /// Before a question is asked again: a partition finds a leader within seconds.
 const AGAIN: Duration = Duration::from_millis(50);
 
+/// Long enough for an answer from brokers that are well.
 const SLICE: Duration = Duration::from_secs(1);
 
 impl Shared {
@@ -69,7 +70,10 @@ impl Shared {
                     return Ok(answer);
                 }
                 Err(e) => {
-                    context.unanswered();
+                    // Who had no time for an answer says nothing of the client.
+                    if wait >= SLICE {
+                        context.unanswered();
+                    }
                     if !error::is_moving(&e) || Instant::now() + AGAIN >= until {
                         return Err(error::of(what, &e, context));
                     }
