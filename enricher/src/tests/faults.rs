@@ -68,16 +68,22 @@ fn a_fenced_lane_stops_and_says_so() {
     assert!(matches!(error, LaneError::Fenced(_)), "{error}");
 }
 
-/// A zombie whose commit's outcome is unknown finds that its successor has moved on, and does not fight it.
-#[test]
-fn whoever_finds_another_commit_than_its_own_stops() {
+/// A life that has committed once and stands still with its next batch in hand.
+fn mid_commit() -> (World, Life, Vec<Cut>) {
     let mut world = World::new(Kind::Memory, testing::pipeline(SECOND, Collision::Bad));
     feed(&mut world, 0);
     world.start().expect("starts");
     world.life().turn(5).expect("commits");
-    let mut zombie = world.life.take().expect("started");
-    zombie.read(5).expect("reads");
-    let cuts = zombie.cut();
+    let mut life = world.life.take().expect("started");
+    life.read(5).expect("reads");
+    let cuts = life.cut();
+    (world, life, cuts)
+}
+
+/// A zombie whose commit's outcome is unknown finds that its successor has moved on, and does not fight it.
+#[test]
+fn whoever_finds_another_commit_than_its_own_stops() {
+    let (mut world, mut zombie, cuts) = mid_commit();
     world.start().expect("the successor starts");
     world.run().expect("and works");
     world.log.fault(Fault::UnknownNotApplied);
@@ -91,13 +97,7 @@ fn whoever_finds_another_commit_than_its_own_stops() {
 /// Opening the lane to settle a commit would end the successor: a look that fences nobody comes first.
 #[test]
 fn a_zombie_sees_its_successor_and_leaves_it_alone() {
-    let mut world = World::new(Kind::Memory, testing::pipeline(SECOND, Collision::Bad));
-    feed(&mut world, 0);
-    world.start().expect("starts");
-    world.life().turn(5).expect("commits");
-    let mut zombie = world.life.take().expect("started");
-    zombie.read(5).expect("reads");
-    let cuts = zombie.cut();
+    let (mut world, mut zombie, cuts) = mid_commit();
     zombie.committer.overtaken(&cuts).expect("nobody has overtaken it yet");
     world.start().expect("the successor starts");
     world.life().turn(5).expect("and commits");
@@ -138,13 +138,7 @@ fn h1_a_backend_has_nothing_of_a_commit_before_it_is_known() {
 /// A successor that came to the same place has committed something else: it was another life.
 #[test]
 fn a_commit_of_another_life_is_not_ones_own() {
-    let mut world = World::new(Kind::Memory, testing::pipeline(SECOND, Collision::Bad));
-    feed(&mut world, 0);
-    world.start().expect("starts");
-    world.life().turn(5).expect("commits");
-    let mut zombie = world.life.take().expect("started");
-    zombie.read(5).expect("reads");
-    let cuts = zombie.cut();
+    let (mut world, mut zombie, cuts) = mid_commit();
     world.start().expect("the successor starts");
     world.life().turn(5).expect("and commits the same records");
     let found = world.log.committed(LANE, crate::commit::input(0)).expect("fake").expect("committed");
