@@ -237,11 +237,10 @@ fn asked(config: &Config, stores: &Stores, pipeline: Option<Arc<Pipeline>>, part
     system::parts(config, stores, Box::new(pipeline), Box::new(unclassified), true)
 }
 
-/// Where the enricher has committed to in a partition of the harvested topic.
-fn committed(log: &dyn Log, config: &Config, partition: i32) -> i64 {
+/// Where the enricher has committed to in a partition that it reads.
+fn committed(log: &dyn Log, config: &Config, at: TopicPartition) -> i64 {
     let lanes = i32::try_from(config.enricher.lanes).unwrap_or(i32::MAX).clamp(1, log.partitions(Topic::Harvested));
-    let lane = forebay_enricher::lane_id(&config.enricher.job, partition % lanes);
-    let at = TopicPartition { topic: Topic::Harvested, partition };
+    let lane = forebay_enricher::lane_id(&config.enricher.job, at.partition % lanes);
     log.committed(&lane, at).ok().flatten().map_or(0, |committed| committed.offset)
 }
 
@@ -250,7 +249,7 @@ fn behind(log: &dyn Log, config: &Config) -> u64 {
     let of_partition = |partition: i32| -> Option<u64> {
         let at = TopicPartition { topic: Topic::Harvested, partition };
         let bounds = log.bounds(at).ok()?;
-        let from = committed(log, config, partition).max(bounds.start);
+        let from = committed(log, config, at).max(bounds.start);
         let records = log.reader(at, from).ok()?.read_to(bounds.end, 1 << 20, 10_000).ok()?;
         Some(records.iter().filter(|record| record.value.is_some()).count() as u64)
     };

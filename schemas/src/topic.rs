@@ -8,10 +8,15 @@ pub enum Topic {
     Trusted,
     Bad,
     Delta,
+    Windows,
+    Late,
+    /// Between the two stages of windows whose keys span partitions; nobody else's to read.
+    Repartition,
 }
 
 impl Topic {
-    pub const ALL: [Topic; 4] = [Topic::Harvested, Topic::Trusted, Topic::Bad, Topic::Delta];
+    pub const ALL: [Topic; 7] =
+        [Topic::Harvested, Topic::Trusted, Topic::Bad, Topic::Delta, Topic::Windows, Topic::Late, Topic::Repartition];
     /// The word by which commands name it.
     pub fn word(self) -> &'static str {
         match self {
@@ -19,6 +24,9 @@ impl Topic {
             Topic::Trusted => "trusted",
             Topic::Bad => "bad",
             Topic::Delta => "delta",
+            Topic::Windows => "windows",
+            Topic::Late => "late",
+            Topic::Repartition => "repartition",
         }
     }
     /// The topic's default name on the log.
@@ -28,6 +36,9 @@ impl Topic {
             Topic::Trusted => "forebay.trusted",
             Topic::Bad => "forebay.bad",
             Topic::Delta => "forebay.delta",
+            Topic::Windows => "forebay.windows",
+            Topic::Late => "forebay.late",
+            Topic::Repartition => "forebay.repartition",
         }
     }
     pub fn from_word(word: &str) -> Option<Topic> {
@@ -40,12 +51,15 @@ impl Topic {
             Topic::Trusted => 2,
             Topic::Bad => 3,
             Topic::Delta => 4,
+            Topic::Windows => 5,
+            Topic::Late => 6,
+            Topic::Repartition => 7,
         }
     }
     /// Default retention, hours.
     pub fn retention_hours(self) -> u64 {
         match self {
-            Topic::Harvested | Topic::Trusted | Topic::Delta => 7 * 24,
+            Topic::Harvested | Topic::Trusted | Topic::Delta | Topic::Windows | Topic::Late | Topic::Repartition => 7 * 24,
             Topic::Bad => 30 * 24,
         }
     }
@@ -53,7 +67,7 @@ impl Topic {
     /// recovery needs as many as the configuration says.
     pub fn retention_hours_min(self) -> u64 {
         match self {
-            Topic::Harvested | Topic::Trusted | Topic::Bad => 24,
+            Topic::Harvested | Topic::Trusted | Topic::Bad | Topic::Windows | Topic::Late | Topic::Repartition => 24,
             Topic::Delta => 48,
         }
     }

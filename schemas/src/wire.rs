@@ -7,8 +7,11 @@ pub mod avro;
 pub mod bad;
 pub mod delta;
 pub mod harvested;
+pub mod late;
+pub mod partials;
 pub mod raw_request;
 pub mod trusted;
+pub mod window;
 
 use crate::topic::Topic;
 use avro::DecodeError;
@@ -36,6 +39,9 @@ pub fn schema(topic: Topic) -> &'static str {
         Topic::Trusted => trusted::SCHEMA,
         Topic::Bad => bad::SCHEMA,
         Topic::Delta => delta::SCHEMA,
+        Topic::Windows => window::SCHEMA,
+        Topic::Late => late::SCHEMA,
+        Topic::Repartition => partials::SCHEMA,
     }
 }
 

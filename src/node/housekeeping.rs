@@ -41,10 +41,10 @@ impl Housekeeping {
 /// What the slowest consumer of a partition still needs.
 fn keep_from(config: &Config, log: &dyn Log, in_table: &[i64], at: TopicPartition) -> Option<i64> {
     match at.topic {
-        Topic::Harvested => Some(committed(log, config, at.partition)),
+        Topic::Harvested | Topic::Repartition => Some(committed(log, config, at)),
         Topic::Trusted => Some(usize::try_from(at.partition).ok().and_then(|n| in_table.get(n)).copied().unwrap_or(0)),
-        // Rejects have no consumer; deltas are kept as long as recovery may need them, which is their retention.
-        Topic::Bad | Topic::Delta => None,
+        // These have no consumer of ours; deltas are kept as long as recovery may need them, which is their retention.
+        Topic::Bad | Topic::Delta | Topic::Windows | Topic::Late => None,
     }
 }
 

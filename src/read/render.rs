@@ -10,8 +10,11 @@ use forebay_schemas::topic::{PUBLISHED_THROUGH, Topic};
 use forebay_schemas::wire::bad::{self, Bad, Clear};
 use forebay_schemas::wire::delta::{self, Delta};
 use forebay_schemas::wire::harvested::{self, Harvested};
+use forebay_schemas::wire::late::{self, Late};
+use forebay_schemas::wire::partials::{self, Partials};
 use forebay_schemas::wire::raw_request::RawRequest;
 use forebay_schemas::wire::trusted::{self, Device, Provenance, Trusted};
+use forebay_schemas::wire::window::{self, WindowResult};
 use forebay_stores::log::Record;
 use serde_json::{Map, Value, json};
 
@@ -34,6 +37,9 @@ pub fn record(topic: Topic, partition: i32, record: &Record, role: Role) -> Resu
                 Topic::Trusted => trusted::decode(value).map(|event| trusted(&event)),
                 Topic::Bad => bad::decode(value).map(|bad| self::bad(&bad, role)),
                 Topic::Delta => delta::decode(value).map(|delta| self::delta(&delta)),
+                Topic::Windows => window::decode(value).map(|result| self::window(&result)),
+                Topic::Late => late::decode(value).map(|late| self::late(&late)),
+                Topic::Repartition => partials::decode(value).map(|partials| self::partials(&partials)),
             };
             decoded
                 .with_context(|| format!("{}, partition {partition}, offset {}: no record of its schema", topic.word(), record.offset))?
@@ -171,6 +177,42 @@ fn delta(delta: &Delta) -> Map<String, Value> {
         "clock": known(delta.clock),
         "pipeline": delta.pipeline,
         "ops": delta.ops.iter().map(|op| json!({"key": base64(&op.key), "value": op.value.as_deref().map(base64)})).collect::<Vec<_>>(),
+    }))
+}
+
+fn window(result: &WindowResult) -> Map<String, Value> {
+    object(json!({
+        "window": result.window,
+        "key": result.key,
+        "start": result.start.to_rfc3339(),
+        "end": result.end.to_rfc3339(),
+        "values": result.values,
+        "revision": result.revision,
+        "final": result.is_final,
+        "fingerprint": result.fingerprint,
+    }))
+}
+
+fn late(late: &Late) -> Map<String, Value> {
+    let missed = &late.missed;
+    object(json!({
+        "window": missed.window,
+        "start": missed.start.to_rfc3339(),
+        "end": missed.end.to_rfc3339(),
+        "late_by_micros": missed.by_micros,
+        "event": trusted(&late.event),
+    }))
+}
+
+fn partials(partials: &Partials) -> Map<String, Value> {
+    object(json!({
+        "format": partials.format,
+        "task": partials.task,
+        "watermark": known(partials.watermark),
+        "partials": partials.partials.iter().map(|partial| json!({
+            "window": partial.window, "key": partial.key, "bucket": partial.bucket.to_rfc3339(),
+            "since": partial.since.map(Micros::to_rfc3339), "kept": base64(&partial.kept),
+        })).collect::<Vec<_>>(),
     }))
 }
 

@@ -66,7 +66,7 @@ mod tests {
             ("[objects]\nkind = \"paper\"", "unknown kind \"paper\": use \"folder\""),
             ("[log]\npartitions = 0", "partitions must be 1 to 1024"),
             ("[log]\npartition = 4", "unknown field `partition`, expected one of `kind`, `dir`, `partitions`, `topics`, `brokers`"),
-            ("[log]\ntopics.late.retention = \"1d\"", "unknown field `late`"),
+            ("[log]\ntopics.harvest.retention = \"1d\"", "unknown field `harvest`"),
             ("[log]\ntopics.bad.retention = \"soon\"", "expected a quantity like \"60s\""),
         ] {
             let error = toml::from_str::<File>(text).unwrap_err().to_string();

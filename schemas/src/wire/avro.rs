@@ -24,6 +24,9 @@ pub fn bytes(value: &[u8], out: &mut Vec<u8>) {
 pub fn string(value: &str, out: &mut Vec<u8>) {
     bytes(value.as_bytes(), out);
 }
+pub fn boolean(value: bool, out: &mut Vec<u8>) {
+    out.push(u8::from(value));
+}
 /// A union of null and one other type, null first.
 pub fn optional<T>(value: Option<T>, write: impl FnOnce(T, &mut Vec<u8>), out: &mut Vec<u8>) {
     match value {
@@ -77,6 +80,15 @@ impl<'a> Reader<'a> {
     }
     pub fn micros(&mut self) -> Result<Micros, DecodeError> {
         self.long().map(Micros)
+    }
+    pub fn boolean(&mut self) -> Result<bool, DecodeError> {
+        match self.rest.split_first() {
+            Some((byte @ (0 | 1), rest)) => {
+                self.rest = rest;
+                Ok(*byte == 1)
+            }
+            Some(_) | None => Err(DecodeError("no boolean")),
+        }
     }
     pub fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         let len = usize::try_from(self.long()?).map_err(|_| DecodeError("negative length"))?;

@@ -93,9 +93,8 @@ fn harvested() {
     assert_eq!(harvested::decode(&Bytes::from(value)), Ok(event));
 }
 
-#[test]
-fn trusted_event() {
-    let full = trusted::Trusted {
+fn trusted_example() -> trusted::Trusted<'static> {
+    trusted::Trusted {
         event_id: Cow::Owned(event_id("e")),
         original_event_id: Some("o".into()),
         event_type: "page_viewed".into(),
@@ -116,7 +115,12 @@ fn trusted_event() {
         properties: "{}".into(),
         entities: "{}".into(),
         provenance: provenance(),
-    };
+    }
+}
+
+#[test]
+fn trusted_event() {
+    let full = trusted_example();
     let bare = trusted::Trusted {
         page: None,
         device: None,
@@ -177,6 +181,57 @@ fn state_delta() {
     let value = delta::encode(&delta);
     by_apache(delta::SCHEMA, &value[5..]);
     assert_eq!(delta::decode(&value), Ok(delta));
+}
+
+#[test]
+fn window_result() {
+    let result = window::WindowResult {
+        window: "views".into(),
+        key: "{\"source\":\"web\"}".into(),
+        start: Micros(-60_000_000),
+        end: Micros(0),
+        values: "{\"count\":3}".into(),
+        revision: 2,
+        is_final: true,
+        fingerprint: "f".into(),
+    };
+    let value = window::encode(&result);
+    assert_eq!(field(&by_apache(window::SCHEMA, &value[5..]), "final"), Value::Boolean(true));
+    assert_eq!(window::decode(&value), Ok(result));
+}
+
+#[test]
+fn late_event() {
+    let trusted = trusted::encode(&trusted_example());
+    let missed = late::Missed { window: "views".into(), start: Micros(0), end: Micros(60), by_micros: 7 };
+    let value = late::encode(&missed, &trusted).expect("a trusted event");
+    assert_eq!(field(&by_apache(late::SCHEMA, &value[5..]), "late_by_micros"), Value::Long(7));
+    assert_eq!(late::decode(&value), Ok(late::Late { missed: missed.clone(), event: trusted_example() }));
+    assert!(late::encode(&missed, &value).is_err(), "no trusted event");
+    // One form of a trusted event in both schemas.
+    let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    let event = &parse(late::SCHEMA)["fields"][4]["type"];
+    assert_eq!(*event, parse(trusted::SCHEMA));
+}
+
+#[test]
+fn partials_of_a_task() {
+    let partial = partials::Partial {
+        window: "w".into(),
+        key: "{}".into(),
+        bucket: Micros(-1),
+        since: Some(Micros(9)),
+        kept: Cow::Borrowed(&[1, 2]),
+    };
+    let partials = partials::Partials {
+        format: partials::FORMAT,
+        task: 3,
+        watermark: Micros(i64::MIN),
+        partials: vec![partials::Partial { since: None, ..partial.clone() }, partial],
+    };
+    let value = partials::encode(&partials);
+    by_apache(partials::SCHEMA, &value[5..]);
+    assert_eq!(partials::decode(&value), Ok(partials));
 }
 
 #[test]

@@ -175,7 +175,14 @@ fn strings(values: &[&Option<Cow<'_, str>>], out: &mut Vec<u8>) {
 /// Reads a framed message value; texts stay slices of it.
 pub fn decode(value: &[u8]) -> Result<Trusted<'_>, DecodeError> {
     let mut r = Reader::new(unframe(Topic::Trusted, value)?);
-    let event = Trusted {
+    let event = read(&mut r)?;
+    r.end()?;
+    Ok(event)
+}
+
+/// Reads the datum.
+pub(super) fn read<'a>(r: &mut Reader<'a>) -> Result<Trusted<'a>, DecodeError> {
+    Ok(Trusted {
         event_id: Cow::Owned(EventId::new(r.str()?).ok_or(DecodeError("event_id empty or too long"))?),
         original_event_id: r.optional_text()?,
         event_type: r.text()?,
@@ -216,8 +223,6 @@ pub fn decode(value: &[u8]) -> Result<Trusted<'_>, DecodeError> {
         })?,
         properties: r.text()?,
         entities: r.text()?,
-        provenance: Provenance::read(&mut r)?,
-    };
-    r.end()?;
-    Ok(event)
+        provenance: Provenance::read(r)?,
+    })
 }

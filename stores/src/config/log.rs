@@ -47,6 +47,9 @@ pub struct TopicsConfig {
     pub trusted: TopicConfig,
     pub bad: TopicConfig,
     pub delta: TopicConfig,
+    pub windows: TopicConfig,
+    pub late: TopicConfig,
+    pub repartition: TopicConfig,
 }
 
 /// How long and how much of a topic is kept. The embedded log keeps what a consumer still needs; Kafka does not ask.
@@ -211,8 +214,15 @@ impl LogConfig {
 
 impl TopicsConfig {
     /// In the order of `Topic::ALL`.
-    const NAME_KEYS: [&str; Topic::ALL.len()] =
-        ["log.topics.harvested.name", "log.topics.trusted.name", "log.topics.bad.name", "log.topics.delta.name"];
+    const NAME_KEYS: [&str; Topic::ALL.len()] = [
+        "log.topics.harvested.name",
+        "log.topics.trusted.name",
+        "log.topics.bad.name",
+        "log.topics.delta.name",
+        "log.topics.windows.name",
+        "log.topics.late.name",
+        "log.topics.repartition.name",
+    ];
 
     pub fn of(&self, topic: Topic) -> &TopicConfig {
         match topic {
@@ -220,6 +230,9 @@ impl TopicsConfig {
             Topic::Trusted => &self.trusted,
             Topic::Bad => &self.bad,
             Topic::Delta => &self.delta,
+            Topic::Windows => &self.windows,
+            Topic::Late => &self.late,
+            Topic::Repartition => &self.repartition,
         }
     }
 }

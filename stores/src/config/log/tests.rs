@@ -20,7 +20,8 @@ fn a_cluster_is_read_with_its_defaults() {
     let options = read.kafka().unwrap();
     assert_eq!((options.partitions, options.replicas, options.min_insync_replicas), (100, 3, 2));
     let names: Vec<&str> = Topic::ALL.iter().map(|topic| options.name(*topic)).collect();
-    assert_eq!(names, ["forebay.harvested", "forebay.trusted", "rejects", "forebay.delta"]);
+    let rest = ["forebay.delta", "forebay.windows", "forebay.late", "forebay.repartition"];
+    assert_eq!(names, [["forebay.harvested", "forebay.trusted", "rejects"].as_slice(), &rest].concat());
     assert_eq!(options.topics[2].retention, Duration::from_secs(90 * 86_400));
     assert_eq!(options.tls, Some(TlsConfig::default()));
     let sasl = options.sasl.clone().unwrap();
