@@ -14,6 +14,7 @@ pub mod sessions;
 use forebay_schemas::time::Micros;
 use grid::Span;
 use measure::Kept;
+use panes::Pane;
 
 /// What a window came to. A later revision takes the place of an earlier one of the same key and start. A session that
 /// became part of one with another start is told once more: it ends where it begins, nothing is in it, and it is final.
@@ -41,8 +42,8 @@ pub trait State {
     fn line(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Self::Error>;
     /// `None` removes it.
     fn put_line(&mut self, key: &[u8], line: Option<Vec<u8>>);
-    fn pane(&self, key: &[u8], start: Micros) -> Result<Option<Vec<u8>>, Self::Error>;
-    fn put_pane(&mut self, key: &[u8], start: Micros, pane: Option<Vec<u8>>);
+    fn pane(&self, key: &[u8], pane: Pane) -> Result<Option<Vec<u8>>, Self::Error>;
+    fn put_pane(&mut self, key: &[u8], pane: Pane, kept: Option<Vec<u8>>);
     /// Moves the key's timer.
     fn set_timer(&mut self, key: &[u8], from: Option<Micros>, to: Option<Micros>);
     /// What is stored is not what was put there.

@@ -35,7 +35,15 @@ pub enum Grid {
     /// Buckets of so many hours by the clocks of a zone. One begins at the first instant at which its clocks show a
     /// multiple, or more: an hour that a zone skips has no bucket, one that it repeats is one bucket of two hours, and a
     /// day is as long as it is there.
-    Civil { zone: TimeZone, hours: i64 },
+    Civil(Civil),
+}
+
+#[derive(Clone, Debug)]
+pub struct Civil {
+    zone: TimeZone,
+    hours: i64,
+    /// Where `YEARS` begin and end there.
+    known: Span,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -58,7 +66,11 @@ impl Grid {
         let zone = TimeZoneDatabase::bundled().get(name).map_err(|_| GridError::Zone(name.to_owned()))?;
         let hours = size_micros / HOUR_MICROS;
         let even = size_micros % HOUR_MICROS == 0 && (DAY_HOURS % hours == 0 || hours % DAY_HOURS == 0);
-        if even { Ok(Grid::Civil { zone, hours }) } else { Err(GridError::Uneven) }
+        if !even {
+            return Err(GridError::Uneven);
+        }
+        let known = Span { start: first_instant(&zone, edge(YEARS.0)), end: first_instant(&zone, edge(YEARS.1)) };
+        Ok(Grid::Civil(Civil { zone, hours, known }))
     }
 
     /// The bucket that holds `at`.
@@ -69,7 +81,7 @@ impl Grid {
                 let offset = at.0.rem_euclid(*size);
                 Span { start: Micros(at.0.saturating_sub(offset)), end: Micros(at.0.saturating_add(size - offset)) }
             }
-            Grid::Civil { zone, hours } => civil(zone, *hours, at),
+            Grid::Civil(civil) => civil.at(at),
         }
     }
 
@@ -84,22 +96,26 @@ impl Grid {
     }
 }
 
-fn civil(zone: &TimeZone, hours: i64, at: Micros) -> Span {
-    let (first, last) = (first_instant(zone, edge(YEARS.0)), first_instant(zone, edge(YEARS.1)));
-    let Some(instant) = Timestamp::from_microsecond(at.0).ok().filter(|_| first <= at && at < last) else {
-        return if at < first { Span { start: Micros(i64::MIN), end: first } } else { Span { start: last, end: Micros(i64::MAX) } };
-    };
-    let step = hours * HOUR_SECONDS;
-    let mut bucket = seconds(zone.to_datetime(instant)).div_euclid(step);
-    let begins = |bucket: i64| datetime(bucket * step).map_or(last, |shown| first_instant(zone, shown).clamp(first, last));
-    // Clocks that were set back show times of buckets before.
-    let mut start = begins(bucket);
-    loop {
-        let end = begins(bucket + 1);
-        if at < end {
-            return Span { start, end };
+impl Civil {
+    fn at(&self, at: Micros) -> Span {
+        let Civil { zone, hours, known } = self;
+        let Some(instant) = Timestamp::from_microsecond(at.0).ok().filter(|_| known.holds(at)) else {
+            let (before, after) = (Span { start: Micros(i64::MIN), end: known.start }, Span { start: known.end, end: Micros(i64::MAX) });
+            return if at < known.start { before } else { after };
+        };
+        let step = hours * HOUR_SECONDS;
+        let mut bucket = seconds(zone.to_datetime(instant)).div_euclid(step);
+        let begins =
+            |bucket: i64| datetime(bucket * step).map_or(known.end, |shown| first_instant(zone, shown).clamp(known.start, known.end));
+        // Clocks that were set back show times of buckets before.
+        let mut start = begins(bucket);
+        loop {
+            let end = begins(bucket + 1);
+            if at < end {
+                return Span { start, end };
+            }
+            (start, bucket) = (end, bucket + 1);
         }
-        (start, bucket) = (end, bucket + 1);
     }
 }
 

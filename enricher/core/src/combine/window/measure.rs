@@ -69,6 +69,20 @@ impl Kept {
     }
 }
 
+/// What is kept for each of the values that a window declares.
+pub fn encode(all: &[Kept]) -> Vec<u8> {
+    let mut out = Vec::new();
+    avro::array(all, Kept::encode, &mut out);
+    out
+}
+
+pub fn decode(bytes: &[u8]) -> Result<Vec<Kept>, DecodeError> {
+    let mut r = Reader::new(bytes);
+    let all = r.array(Kept::decode)?;
+    r.end()?;
+    Ok(all)
+}
+
 /// As Avro writes a long, of twice its width.
 fn wide(value: i128, out: &mut Vec<u8>) {
     let mut rest = ((value << 1) ^ (value >> 127)) as u128;

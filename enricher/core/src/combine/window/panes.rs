@@ -7,7 +7,7 @@
 //! pane a bucket. Both encodings are persisted.
 
 use super::grid::{Grid, Span};
-use super::measure::Kept;
+use super::measure::{self, Kept};
 use super::{Missed, State, Told, merge};
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::avro::{self, DecodeError, Reader};
@@ -22,56 +22,71 @@ pub struct Panes {
     pub lateness_micros: i64,
 }
 
+/// Where an event counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Pane {
+    /// Where its bucket begins.
+    pub bucket: Micros,
+    /// It counts in the windows from this one on; `None`: in all that hold the bucket.
+    pub since: Option<Micros>,
+}
+
 /// What there is of a key.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Line {
-    /// Where its panes begin.
-    panes: BTreeSet<Micros>,
+    panes: BTreeSet<Pane>,
     /// Of windows told more than once and not yet final, by their start.
     revised: BTreeMap<Micros, u32>,
     due: Option<Micros>,
 }
 
 impl Panes {
-    /// An event at `at`, of which `kept` is kept. Time stands at `watermark`, up to which all timers have been fired.
-    pub fn event<S: State>(
+    /// Where an event at `at` counts that meets `watermark`, if anywhere, and what it missed.
+    pub fn place(&self, at: Micros, watermark: Micros) -> (Option<Pane>, Option<Missed>) {
+        let bucket = self.grid.at(at);
+        if self.closes(bucket.end) > watermark {
+            return (Some(Pane { bucket: bucket.start, since: None }), None);
+        }
+        let windows = self.windows_of(bucket);
+        let open = windows.iter().position(|span| self.closes(span.end) > watermark);
+        let missed = windows[..open.unwrap_or(windows.len())].last();
+        let missed = missed.map(|span| Missed { span: *span, by_micros: watermark.0.saturating_sub(span.end.0) });
+        (open.map(|open| Pane { bucket: bucket.start, since: Some(windows[open].start) }), missed)
+    }
+
+    /// Adds `kept` to `pane`, which is open at `watermark`; up to that all timers have been fired.
+    pub fn add<S: State>(
         &self,
         state: &mut S,
         key: &[u8],
-        at: Micros,
+        pane: Pane,
         kept: &[Kept],
         watermark: Micros,
         out: &mut Vec<Told>,
-    ) -> Result<Option<Missed>, S::Error> {
-        let bucket = self.grid.at(at);
-        let known = self.pane(state, key, bucket.start)?;
+    ) -> Result<(), S::Error> {
+        let known = self.pane(state, key, pane)?;
         let is_new = known.is_none();
-        let mut pane = known.unwrap_or_else(|| vec![Kept::default(); kept.len()]);
-        merge(state, &mut pane, kept)?;
+        let mut all = known.unwrap_or_else(|| vec![Kept::default(); kept.len()]);
+        merge(state, &mut all, kept)?;
+        state.put_pane(key, pane, Some(measure::encode(&all)));
+        let bucket = self.grid.at(pane.bucket);
         if bucket.end > watermark && !is_new {
             // No window of it has ended, and the line knows of it.
-            state.put_pane(key, bucket.start, Some(encode(&pane)));
-            return Ok(None);
+            return Ok(());
         }
-        let windows = self.windows_of(bucket);
-        let (missed, open): (Vec<Span>, Vec<Span>) = windows.into_iter().partition(|span| self.closes(*span) <= watermark);
-        let missed = missed.last().map(|span| Missed { span: *span, by_micros: watermark.0.saturating_sub(span.end.0) });
-        if open.is_empty() {
-            return Ok(missed);
-        }
-        state.put_pane(key, bucket.start, Some(encode(&pane)));
         let before = self.line(state, key)?;
         let mut line = before.clone();
-        line.panes.insert(bucket.start);
+        line.panes.insert(pane);
         // Those whose time has come are told at once.
-        for span in open.into_iter().take_while(|span| span.end <= watermark) {
-            if before.panes.range(span.start..span.end).next().is_some() {
+        let counts = |span: &Span| pane.since.is_none_or(|since| since <= span.start) && self.closes(span.end) > watermark;
+        for span in self.windows_of(bucket).into_iter().filter(counts).take_while(|span| span.end <= watermark) {
+            if before.of(span).next().is_some() {
                 line.revised.entry(span.start).and_modify(|revision| *revision += 1).or_insert(2);
             }
             out.push(self.told(state, key, &line, span, false)?);
         }
         self.put(state, key, &before, line, watermark);
-        Ok(missed)
+        Ok(())
     }
 
     /// The key's timer, which stood at `at`, is reached.
@@ -85,16 +100,18 @@ impl Panes {
             }
             out.push(self.told(state, key, &line, span, true)?);
             line.revised.remove(&span.start);
-            // No window after it begins so early.
-            let first = self.grid.at(span.start);
-            if line.panes.remove(&first.start) {
-                state.put_pane(key, first.start, None);
-            }
         }
         if self.lateness_micros > 0
             && let Some(span) = self.ending(&line, at)
         {
             out.push(self.told(state, key, &line, span, false)?);
+        }
+        // What no window counts any more is gone.
+        let over: Vec<Pane> =
+            line.panes.iter().copied().take_while(|pane| self.closes(self.last_end(self.grid.at(pane.bucket))) <= at).collect();
+        for pane in over {
+            line.panes.remove(&pane);
+            state.put_pane(key, pane, None);
         }
         self.put(state, key, &before, line, at);
         Ok(())
@@ -126,8 +143,8 @@ impl Panes {
         steps.map_or(Micros(i64::MAX), |bucket| bucket.end)
     }
 
-    fn closes(&self, span: Span) -> Micros {
-        Micros(span.end.0.saturating_add(self.lateness_micros))
+    fn closes(&self, end: Micros) -> Micros {
+        Micros(end.0.saturating_add(self.lateness_micros))
     }
 
     /// The window that ends at `end`, if something is in it.
@@ -136,24 +153,25 @@ impl Panes {
         for _ in 1..self.panes {
             first = self.grid.before(first.start)?;
         }
-        line.panes.range(first.start..end).next().map(|_| Span { start: first.start, end })
+        let span = Span { start: first.start, end };
+        line.of(span).next().map(|_| span)
     }
 
     /// The first end behind `after` of a window with something in it.
     fn next_end(&self, line: &Line, after: Micros) -> Option<Micros> {
         let next = self.grid.at(after).end;
-        // Those of later panes are no earlier.
-        line.panes.iter().find_map(|start| {
-            let bucket = self.grid.at(*start);
-            let end = bucket.end.max(next);
-            (end <= self.last_end(bucket)).then_some(end)
-        })
+        let ends = line.panes.iter().filter_map(|pane| {
+            let bucket = self.grid.at(pane.bucket);
+            let first = pane.since.map_or(bucket.end, |since| self.last_end(self.grid.at(since)));
+            Some(first.max(next)).filter(|end| *end <= self.last_end(bucket))
+        });
+        ends.min()
     }
 
     fn told<S: State>(&self, state: &S, key: &[u8], line: &Line, span: Span, is_final: bool) -> Result<Told, S::Error> {
         let mut all: Option<Vec<Kept>> = None;
-        for start in line.panes.range(span.start..span.end) {
-            let pane = self.pane(state, key, *start)?.ok_or_else(|| state.corrupt("a pane is missing"))?;
+        for pane in line.of(span) {
+            let pane = self.pane(state, key, *pane)?.ok_or_else(|| state.corrupt("a pane is missing"))?;
             match &mut all {
                 Some(all) => merge(state, all, &pane)?,
                 None => all = Some(pane),
@@ -168,9 +186,9 @@ impl Panes {
         Line::decode(&bytes).map_err(|_| state.corrupt("a line of panes is unreadable"))
     }
 
-    fn pane<S: State>(&self, state: &S, key: &[u8], start: Micros) -> Result<Option<Vec<Kept>>, S::Error> {
-        let Some(bytes) = state.pane(key, start)? else { return Ok(None) };
-        decode(&bytes).map(Some).map_err(|_| state.corrupt("a pane is unreadable"))
+    fn pane<S: State>(&self, state: &S, key: &[u8], pane: Pane) -> Result<Option<Vec<Kept>>, S::Error> {
+        let Some(bytes) = state.pane(key, pane)? else { return Ok(None) };
+        measure::decode(&bytes).map(Some).map_err(|_| state.corrupt("a pane is unreadable"))
     }
 
     /// Where time stands at `now`, all ends up to it are told.
@@ -188,29 +206,24 @@ impl Panes {
     }
 }
 
-fn encode(pane: &[Kept]) -> Vec<u8> {
-    let mut out = Vec::new();
-    avro::array(pane, Kept::encode, &mut out);
-    out
-}
-
-fn decode(bytes: &[u8]) -> Result<Vec<Kept>, DecodeError> {
-    let mut r = Reader::new(bytes);
-    let pane = r.array(Kept::decode)?;
-    r.end()?;
-    Ok(pane)
-}
-
 impl Line {
+    /// What counts in a window.
+    fn of(&self, span: Span) -> impl Iterator<Item = &Pane> {
+        let first = Pane { bucket: span.start, since: None };
+        let counts = move |pane: &&Pane| pane.since.is_none_or(|since| since <= span.start);
+        self.panes.range(first..).take_while(move |pane| pane.bucket < span.end).filter(counts)
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut last = 0_i64;
-        let starts: Vec<Micros> = self.panes.iter().copied().collect();
+        let panes: Vec<Pane> = self.panes.iter().copied().collect();
         avro::array(
-            &starts,
-            |start, out| {
-                avro::long(start.0.wrapping_sub(last), out);
-                last = start.0;
+            &panes,
+            |pane, out| {
+                avro::long(pane.bucket.0.wrapping_sub(last), out);
+                avro::optional_long(pane.since.map(|since| since.0.wrapping_sub(pane.bucket.0)), out);
+                last = pane.bucket.0;
             },
             &mut out,
         );
@@ -230,9 +243,10 @@ impl Line {
     fn decode(bytes: &[u8]) -> Result<Line, DecodeError> {
         let mut r = Reader::new(bytes);
         let mut last = 0_i64;
-        let starts = r.array(|r| {
+        let panes = r.array(|r| {
             last = last.wrapping_add(r.long()?);
-            Ok(Micros(last))
+            let since = r.optional(Reader::long)?.map(|since| Micros(since.wrapping_add(last)));
+            Ok(Pane { bucket: Micros(last), since })
         })?;
         let revised = r.array(|r| {
             let start = r.micros()?;
@@ -240,6 +254,6 @@ impl Line {
         })?;
         let due = r.optional(Reader::micros)?;
         r.end()?;
-        Ok(Line { panes: starts.into_iter().collect(), revised: revised.into_iter().collect(), due })
+        Ok(Line { panes: panes.into_iter().collect(), revised: revised.into_iter().collect(), due })
     }
 }

@@ -3,7 +3,7 @@
 use super::grid::{Grid, HOUR_MICROS, Span};
 use super::measure::Kept;
 use super::number::Decimal;
-use super::panes::Panes;
+use super::panes::{Pane, Panes};
 use super::sessions::Sessions;
 use super::{Missed, State, Told};
 use forebay_schemas::time::Micros;
@@ -16,7 +16,7 @@ type Key = Vec<u8>;
 #[derive(Default, Clone, PartialEq, Eq, Debug)]
 pub struct Memory {
     lines: BTreeMap<Key, Vec<u8>>,
-    panes: BTreeMap<(Key, Micros), Vec<u8>>,
+    panes: BTreeMap<(Key, Pane), Vec<u8>>,
     timers: BTreeSet<(Micros, Key)>,
 }
 
@@ -35,11 +35,11 @@ impl State for Memory {
     fn put_line(&mut self, key: &[u8], line: Option<Vec<u8>>) {
         set(&mut self.lines, key.to_vec(), line);
     }
-    fn pane(&self, key: &[u8], start: Micros) -> Result<Option<Vec<u8>>, &'static str> {
-        Ok(self.panes.get(&(key.to_vec(), start)).cloned())
+    fn pane(&self, key: &[u8], pane: Pane) -> Result<Option<Vec<u8>>, &'static str> {
+        Ok(self.panes.get(&(key.to_vec(), pane)).cloned())
     }
-    fn put_pane(&mut self, key: &[u8], start: Micros, pane: Option<Vec<u8>>) {
-        set(&mut self.panes, (key.to_vec(), start), pane);
+    fn put_pane(&mut self, key: &[u8], pane: Pane, kept: Option<Vec<u8>>) {
+        set(&mut self.panes, (key.to_vec(), pane), kept);
     }
     fn set_timer(&mut self, key: &[u8], from: Option<Micros>, to: Option<Micros>) {
         if let Some(from) = from {
@@ -83,7 +83,11 @@ trait Operator {
 }
 impl Operator for Panes {
     fn event(&self, state: &mut Memory, key: &[u8], at: Micros, kept: &[Kept], now: Micros, out: &mut Vec<Told>) -> Option<Missed> {
-        Panes::event(self, state, key, at, kept, now, out).expect("sound state")
+        let (pane, missed) = self.place(at, now);
+        if let Some(pane) = pane {
+            self.add(state, key, pane, kept, now, out).expect("sound state");
+        }
+        missed
     }
     fn fire(&self, state: &mut Memory, key: &[u8], at: Micros, out: &mut Vec<Told>) {
         Panes::fire(self, state, key, at, out).expect("sound state");
@@ -327,6 +331,90 @@ proptest! {
     }
 }
 
+/// Of one of the tasks that share the keys.
+#[derive(Clone, Debug)]
+enum Shared {
+    Event {
+        at: i64,
+        number: Option<i64>,
+    },
+    Watermark(i64),
+    /// The task's batch ends: what it holds reaches the owner of the key.
+    Commit,
+}
+
+/// Tasks judge by their own time, and the owner of a key tells by that of the slowest.
+fn check_two_stages(panes: &Panes, steps: &[(usize, Shared)]) -> Result<(), TestCaseError> {
+    const TASKS: usize = 3;
+    let key = vec![7];
+    let mut now = [Micros(i64::MIN); TASKS];
+    let mut told_to_owner = now;
+    let mut batches: [BTreeMap<Pane, Vec<Kept>>; TASKS] = Default::default();
+    let (mut state, mut told) = (Memory::default(), Vec::new());
+    let mut reference: BTreeMap<Span, Vec<Kept>> = BTreeMap::new();
+    let end = (0..TASKS).flat_map(|task| [(task, Shared::Watermark(i64::MAX)), (task, Shared::Commit)]);
+    for (task, step) in steps.iter().cloned().chain(end) {
+        match step {
+            Shared::Watermark(to) => now[task] = now[task].max(Micros(to)),
+            Shared::Event { at, number } => {
+                let at = Micros(at);
+                let open: Vec<Span> =
+                    spans(panes, at).into_iter().filter(|span| span.end.0.saturating_add(panes.lateness_micros) > now[task].0).collect();
+                for span in &open {
+                    let window = reference.entry(*span).or_insert_with(|| vec![Kept::default(); 2]);
+                    window.iter_mut().zip(kept(number)).for_each(|(all, one)| all.merge(&one));
+                }
+                let (pane, missed) = panes.place(at, now[task]);
+                prop_assert_eq!(missed.is_some(), open.len() < panes.panes);
+                prop_assert_eq!(pane.is_some(), !open.is_empty());
+                if let Some(pane) = pane {
+                    let all = batches[task].entry(pane).or_insert_with(|| vec![Kept::default(); 2]);
+                    all.iter_mut().zip(kept(number)).for_each(|(all, one)| all.merge(&one));
+                }
+            }
+            Shared::Commit => {
+                let slowest = told_to_owner.iter().min().copied().expect("tasks");
+                for (pane, kept) in std::mem::take(&mut batches[task]) {
+                    panes.add(&mut state, &key, pane, &kept, slowest, &mut told).expect("sound state");
+                }
+                told_to_owner[task] = now[task];
+                let slowest = told_to_owner.iter().min().copied().expect("tasks");
+                while let Some((at, _)) = state.timers.first().cloned().filter(|(at, _)| *at <= slowest) {
+                    panes.fire(&mut state, &key, at, &mut told).expect("sound state");
+                }
+            }
+        }
+    }
+    let mut last: BTreeMap<Span, Told> = BTreeMap::new();
+    for told in told {
+        let before = last.insert(told.span, told.clone());
+        prop_assert!(before.as_ref().is_none_or(|before| !before.is_final), "told after it was final: {told:?}");
+        prop_assert_eq!(told.revision, before.map_or(1, |before| before.revision + 1));
+    }
+    prop_assert!(last.values().all(|told| told.is_final));
+    prop_assert_eq!(last.into_iter().map(|(span, told)| (span, told.kept)).collect::<BTreeMap<_, _>>(), reference);
+    prop_assert_eq!(state, Memory::default());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn tasks_that_share_keys_come_to_what_windows_are(
+        steps in prop::collection::vec((0..3_usize, prop_oneof![
+            5 => (-60..60_i64, prop::option::of(-9..9_i64)).prop_map(|(at, number)| Shared::Event { at: at * 5, number }),
+            2 => (-60..90_i64).prop_map(|to| Shared::Watermark(to * 5)),
+            2 => Just(Shared::Commit),
+        ]), 0..80),
+        size in prop_oneof![Just(5_i64), Just(10), 1..60_i64],
+        panes in 1..6_usize,
+        lateness in prop_oneof![Just(0_i64), Just(10), 0..80_i64],
+    ) {
+        check_two_stages(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: lateness }, &steps)?;
+    }
+}
+
 #[test]
 fn an_event_at_the_watermark_is_not_late_and_one_at_the_end_is_in_the_next() {
     let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0 };
@@ -373,7 +461,8 @@ fn state_that_is_not_sound_is_told() {
     state.lines.values_mut().for_each(|line| line.truncate(1));
     assert_eq!(fire(&mut state), "a line of panes is unreadable");
     let mut state = sound;
-    let other = panes.event(&mut state, &[0], Micros(5), &kept(None)[..1], Micros(0), &mut Vec::new());
+    let pane = Pane { bucket: Micros(0), since: None };
+    let other = panes.add(&mut state, &[0], pane, &kept(None)[..1], Micros(0), &mut Vec::new());
     assert_eq!(other, Err("other values are kept than are declared"));
 }
 
