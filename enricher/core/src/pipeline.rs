@@ -8,6 +8,7 @@ use crate::admit::mask::{Masked, Masker, Unclassified};
 use crate::admit::plan::{ContextPlan, Domains};
 use crate::admit::sanitize;
 use crate::admit::validate::Validator;
+use crate::combine::window::declare::{Declaration, Window, WindowError};
 use crate::keys::Keys;
 use crate::options::Options;
 use crate::seal::BadPublicKey;
@@ -30,6 +31,7 @@ pub struct Pipeline {
     decoder: Decoder,
     validator: Validator,
     masker: Masker,
+    windows: Vec<Window>,
 }
 
 /// A schema that cannot be compiled.
@@ -69,7 +71,24 @@ impl Pipeline {
         let context = ContextPlan::new(&catalog, &mut domains);
         let validator = Validator::new(catalog, options.unknown_event, &mut domains)?;
         let masker = Masker::new(context, &domains, &keys);
-        Ok(Pipeline { options, keys, fingerprint, decoder: Decoder::new(options.max_age_micros), validator, masker })
+        let decoder = Decoder::new(options.max_age_micros);
+        Ok(Pipeline { options, keys, fingerprint, decoder, validator, masker, windows: Vec::new() })
+    }
+
+    /// With windows over the events. The error says which of `declared` cannot be one.
+    pub fn with_windows(self, declared: &[Declaration], catalog: &Catalog) -> Result<Pipeline, (usize, WindowError)> {
+        let windows = declared.iter().enumerate().map(|(n, declaration)| Window::new(declaration, catalog).map_err(|error| (n, error)));
+        let windows: Vec<Window> = windows.collect::<Result<_, _>>()?;
+        for (n, window) in windows.iter().enumerate() {
+            if windows[..n].iter().any(|other| other.uid == window.uid) {
+                return Err((n, WindowError { key: "uid", what: format!("another window is named {} already", window.uid) }));
+            }
+        }
+        Ok(Pipeline { windows, ..self })
+    }
+
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
     }
 
     /// 16 hex digits: of the stages' version, the catalogue, the options and the keys' names.

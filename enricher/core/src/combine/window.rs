@@ -5,6 +5,10 @@
 //! Invariants: E6, time is the watermark and nothing else; E7, nothing is told of a window after its final result, and an
 //! event that comes after that is named as late; each step is the same in any batch.
 
+pub mod declare;
+pub mod field;
+pub mod condition;
+pub mod aggregate;
 pub mod grid;
 pub mod measure;
 pub mod number;
@@ -12,6 +16,7 @@ pub mod panes;
 pub mod sessions;
 
 use forebay_schemas::time::Micros;
+use forebay_schemas::wire::avro::{DecodeError, Reader};
 use grid::Span;
 use measure::Kept;
 use panes::Pane;
@@ -36,7 +41,12 @@ pub struct Missed {
     pub by_micros: i64,
 }
 
-/// Of one operator. A key has one timer at most.
+/// When the key's timer is due that has this line; every key with a line has one.
+pub fn due(line: &[u8]) -> Result<Option<Micros>, DecodeError> {
+    Reader::new(line).optional(Reader::micros)
+}
+
+/// Of one operator. A key has one timer at most, and one if it has a line.
 pub trait State {
     type Error;
     fn line(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Self::Error>;

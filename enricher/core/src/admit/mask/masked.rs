@@ -96,6 +96,11 @@ impl<'a> Masked<'a> {
         self.0.event_time
     }
 
+    /// As far as it is known before it is delivered: without its provenance.
+    pub(crate) fn trusted(&self) -> &Trusted<'a> {
+        &self.0
+    }
+
     /// The same event under the id that `dedup::rekey` gives; its own id is kept beside it.
     pub fn rekeyed(mut self, event_id: EventId) -> Masked<'a> {
         let own = std::mem::replace(&mut self.0.event_id, Cow::Owned(event_id));

@@ -19,6 +19,20 @@ pub enum Measure {
     Mean,
 }
 
+impl Measure {
+    /// By the name in a declaration.
+    pub fn from_name(name: &str) -> Option<Measure> {
+        Some(match name {
+            "count" => Measure::Count,
+            "sum" => Measure::Sum,
+            "min" => Measure::Min,
+            "max" => Measure::Max,
+            "mean" => Measure::Mean,
+            _ => return None,
+        })
+    }
+}
+
 /// What is kept of one field's numbers; of no field it counts events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Kept {

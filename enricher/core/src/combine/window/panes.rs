@@ -216,6 +216,7 @@ impl Line {
 
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        avro::optional_long(self.due.map(|due| due.0), &mut out);
         let mut last = 0_i64;
         let panes: Vec<Pane> = self.panes.iter().copied().collect();
         avro::array(
@@ -236,12 +237,12 @@ impl Line {
             },
             &mut out,
         );
-        avro::optional_long(self.due.map(|due| due.0), &mut out);
         out
     }
 
     fn decode(bytes: &[u8]) -> Result<Line, DecodeError> {
         let mut r = Reader::new(bytes);
+        let due = r.optional(Reader::micros)?;
         let mut last = 0_i64;
         let panes = r.array(|r| {
             last = last.wrapping_add(r.long()?);
@@ -252,7 +253,6 @@ impl Line {
             let start = r.micros()?;
             Ok((start, u32::try_from(r.long()?).map_err(|_| DecodeError("revision out of range"))?))
         })?;
-        let due = r.optional(Reader::micros)?;
         r.end()?;
         Ok(Line { panes: panes.into_iter().collect(), revised: revised.into_iter().collect(), due })
     }

@@ -141,6 +141,7 @@ fn line<S: State>(state: &S, key: &[u8]) -> Result<Line, S::Error> {
 impl Line {
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        avro::optional_long(self.due.map(|due| due.0), &mut out);
         avro::array(
             &self.live,
             |session, out| {
@@ -159,12 +160,12 @@ impl Line {
             },
             &mut out,
         );
-        avro::optional_long(self.due.map(|due| due.0), &mut out);
         out
     }
 
     fn decode(bytes: &[u8]) -> Result<Line, DecodeError> {
         let mut r = Reader::new(bytes);
+        let due = r.optional(Reader::micros)?;
         let span = |r: &mut Reader<'_>| {
             let start = r.long()?;
             Ok((Micros(start), Micros(start.wrapping_add(r.long()?))))
@@ -175,7 +176,6 @@ impl Line {
             Ok(Session { start, last, revision, kept: r.array(Kept::decode)? })
         })?;
         let closed = r.optional(span)?.map(|(start, end)| Span { start, end });
-        let due = r.optional(Reader::micros)?;
         r.end()?;
         Ok(Line { live, closed, due })
     }

@@ -188,6 +188,9 @@ fn check(panes: &Panes, steps: &[Step]) -> Result<(), TestCaseError> {
     let (outcome, state_after) = run(panes, &[steps, &[Step::Watermark(i64::MAX)]].concat());
     prop_assert!(outcome.told.len() >= state.timers.len());
     prop_assert_eq!(state_after, Memory::default());
+    // A timer can be had from its line alone.
+    let due = state.lines.iter().map(|(key, line)| (super::due(line).expect("a line").expect("a timer"), key.clone()));
+    prop_assert_eq!(due.collect::<BTreeSet<_>>(), state.timers);
     Ok(())
 }
 
@@ -278,6 +281,9 @@ fn check_sessions(rule: &Sessions, steps: &[Step]) -> Result<(), TestCaseError> 
     }
     // Whatever else was told has been taken back.
     prop_assert!(last.values().all(|told| told.is_final && told.span.start == told.span.end && told.kept[0].count == 0), "{last:?}");
+    let (_, state) = run(rule, steps);
+    let due = state.lines.iter().map(|(key, line)| (super::due(line).expect("a line").expect("a timer"), key.clone()));
+    prop_assert_eq!(due.collect::<BTreeSet<_>>(), state.timers);
     let (_, state) = run(rule, &[steps, &[Step::Watermark(i64::MAX)]].concat());
     prop_assert_eq!(state, Memory::default());
     Ok(())
