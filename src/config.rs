@@ -13,8 +13,10 @@ pub use layers::Inputs;
 pub use show::{Setting, settings};
 pub use start::AdminConfig;
 
-use forebay_enricher::CatalogConfig;
+use forebay_enricher::{CatalogConfig, WindowConfig};
+use forebay_enricher_core::combine::window::declare::{Declaration, WindowError};
 use forebay_gateway::config::SourceConfig;
+use forebay_schemas::limit;
 use forebay_schemas::quantity::Span;
 use forebay_schemas::topic::Topic;
 use forebay_stores::config::{LogConfig, ObjectsConfig, ObjectsKind};
@@ -43,6 +45,8 @@ pub struct RawConfig {
     gateway: forebay_gateway::Config,
     #[serde(default)]
     source: Vec<SourceConfig>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    window: Vec<WindowConfig>,
     log: LogConfig,
     objects: ObjectsConfig,
     enricher: forebay_enricher::Config,
@@ -65,6 +69,7 @@ pub struct Config {
     pub data: PathBuf,
     pub gateway: forebay_gateway::Config,
     pub sources: Vec<SourceConfig>,
+    pub windows: Vec<WindowConfig>,
     pub log: LogConfig,
     pub objects: ObjectsConfig,
     pub enricher: forebay_enricher::Config,
@@ -94,6 +99,7 @@ impl Config {
             data: raw.data.clone(),
             gateway: raw.gateway.clone(),
             sources,
+            windows: raw.window.clone(),
             log: raw.log.clone(),
             objects: raw.objects.clone(),
             enricher: raw.enricher.clone(),
@@ -114,6 +120,7 @@ impl Config {
         forebay_gateway::config::validate(&self.gateway, &self.sources).map_err(|e| at(&e.key, &e.message))?;
         self.enricher.check().map_err(|e| at(e.key, e.what))?;
         self.table.check().map_err(|e| at(e.key, e.what))?;
+        self.declared_windows()?;
         if i64::from(self.enricher.lanes) > i64::from(self.log.partitions) {
             return Err(at("enricher.lanes", "more lanes than log.partitions: those beyond would have nothing to do"));
         }
@@ -124,6 +131,19 @@ impl Config {
                 .map_err(|e| at(if e.key == "gateway.listen" { "gateway.admin" } else { &e.key }, &e.message))?;
         }
         Ok(())
+    }
+
+    /// The windows as they are meant; whether the catalogue has their fields is not asked here.
+    pub fn declared_windows(&self) -> Result<Vec<Declaration>, ConfigError> {
+        if self.windows.len() > limit::WINDOWS {
+            return Err(self.layers.error_at("window", &format!("there are at most {} windows", limit::WINDOWS)));
+        }
+        let declared = self.windows.iter().enumerate();
+        declared.map(|(n, window)| window.declaration().map_err(|error| self.window_error(n, &error))).collect()
+    }
+    /// Where what is wrong with a window was written.
+    pub fn window_error(&self, n: usize, error: &WindowError) -> ConfigError {
+        self.layers.error_at(&format!("window[{n}].{}", error.key), &error.what)
     }
 
     pub fn spool_dir(&self) -> PathBuf {

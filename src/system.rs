@@ -13,6 +13,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use forebay_enricher::find::FindError;
 use forebay_enricher_core::Pipeline;
+use forebay_enricher_core::combine::window;
 use forebay_stores::config::LogKind;
 use forebay_stores::log::{Log, LogError};
 use std::ops::ControlFlow;
@@ -103,8 +104,23 @@ pub fn pipeline(config: &Config) -> Result<Arc<Pipeline>, Failure> {
             .next("a key file is made by `dev` in its folder, and is never made again in the place of one that is lost")
     })?;
     let options = forebay_enricher::options(&config.enricher, &config.catalog);
-    let pipeline = Pipeline::new(Arc::new(catalog), options, keys);
-    Ok(Arc::new(pipeline.map_err(|e| Failure::usage(e.to_string()).next("`forebay schemas check` checks the catalogue"))?))
+    let declared = config.declared_windows().map_err(|e| Failure::configuration(&e))?;
+    let catalog = Arc::new(catalog);
+    let pipeline = Pipeline::new(catalog.clone(), options, keys);
+    let pipeline = pipeline.map_err(|e| Failure::usage(e.to_string()).next("`forebay schemas check` checks the catalogue"))?;
+    let pipeline = pipeline.with_windows(&declared, &catalog);
+    Ok(Arc::new(pipeline.map_err(|(n, error)| Failure::configuration(&config.window_error(n, &error)))?))
+}
+
+/// Whether the windows are such that the catalogue has what they ask for.
+pub fn check_windows(config: &Config) -> Result<(), Failure> {
+    let declared = config.declared_windows().map_err(|e| Failure::configuration(&e))?;
+    if declared.is_empty() {
+        return Ok(());
+    }
+    let catalog = catalogue::load(config.catalog.dir.as_deref())?;
+    let windows = window::declare::windows(&declared, &catalog);
+    windows.map(drop).map_err(|(n, error)| Failure::configuration(&config.window_error(n, &error)))
 }
 
 /// What answers stand on.

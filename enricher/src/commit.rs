@@ -180,7 +180,15 @@ impl Committer {
 pub fn condemn_if_corrupt(stores: &Stores, task: i32, error: &StateError) {
     match error {
         StateError::Corrupt(_) => stores.condemn(task),
-        StateError::Format(_) | StateError::Held(_) | StateError::UnknownUid(_) | StateError::Io(_) => {}
+        StateError::Format(_)
+        | StateError::Held(_)
+        | StateError::UnknownUid(_)
+        | StateError::WindowChanged { .. }
+        | StateError::WindowGone { .. }
+        | StateError::WindowDropped(_)
+        | StateError::WindowUnknown(_)
+        | StateError::Repartition { .. }
+        | StateError::Io(_) => {}
     }
 }
 
@@ -200,6 +208,7 @@ pub fn number(metadata: &str, name: &str) -> Option<i64> {
 /// Takes the outputs of all tasks; keys and values stay shared between the tries.
 fn transaction(cuts: &mut [Cut]) -> Transaction {
     let outputs = cuts.iter_mut().flat_map(|cut| std::mem::take(&mut cut.outputs)).collect();
-    let offsets = cuts.iter().map(|cut| (input(cut.partition), cut.committed.clone())).collect();
+    let offsets =
+        cuts.iter().flat_map(|cut| [Some((input(cut.partition), cut.committed.clone())), cut.partials.clone()]).flatten().collect();
     Transaction { outputs, offsets }
 }

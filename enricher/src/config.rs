@@ -2,6 +2,8 @@
 //!
 //! Owns: names, defaults, which values make no sense. Does not own: what the stages do with them (`Options` of the core).
 
+mod window;
+
 use crate::format::Format;
 use crate::state;
 use forebay_enricher_core::{Collision, Options, UnclassifiedPolicy, UnknownEvent};
@@ -12,7 +14,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use window::{ConditionConfig, WindowConfig, WindowKind};
+
 const DAY: Duration = Duration::from_secs(86_400);
+/// How much longer than the longest TTL deltas are kept (design §6.3).
+const DELTA_MARGIN: Duration = Duration::from_secs(2 * 86_400);
 
 /// `[enricher]`. `backend` has no default: nobody gets one by forgetting.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
@@ -49,6 +55,9 @@ pub struct Config {
     /// The format in which state and deltas are written. One below the newest until no older version will run again.
     #[serde(default = "default_format")]
     pub format: i32,
+    /// Uids of windows that are not declared any more and whose state may go; a flag, since it is meant once.
+    #[serde(skip)]
+    pub allow_dropped_state: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
@@ -124,6 +133,7 @@ impl Config {
             gateway_retire_after: default_gateway_retire_after(),
             state: StateConfig::default(),
             format: default_format(),
+            allow_dropped_state: Vec::new(),
         }
     }
 
@@ -162,12 +172,18 @@ impl Config {
 
     /// How long the topic of deltas must keep its records while there are no checkpoints (design §6.3).
     pub fn delta_retention(&self) -> Duration {
-        self.dedup.ttl.0 + 2 * DAY
+        self.dedup.ttl.0 + DELTA_MARGIN
     }
 
-    /// State without a TTL is put again after this much log time, so that the kept deltas always hold it.
+    /// State without a TTL is put again after this much log time, and is through with it in as much, so that the kept deltas
+    /// always hold it.
     pub(crate) fn refresh_after(&self) -> Duration {
-        self.delta_retention() / 4
+        DELTA_MARGIN / 4
+    }
+
+    /// Deltas that reach back this far hold all that a state is made of.
+    pub(crate) fn deltas_needed(&self) -> Duration {
+        self.dedup.ttl.0.max(self.refresh_after()) + self.refresh_after()
     }
 }
 

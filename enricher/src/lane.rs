@@ -12,7 +12,7 @@ use crate::metrics::{Metrics, TaskMetrics};
 use crate::patience::{Backoff, insist};
 use crate::progress::NEVER;
 use crate::recovery::{Recovered, Recovery};
-use crate::state::Stores;
+use crate::state::{StateError, Stores};
 use crate::status::{Note, Status};
 use crate::stop::Stop;
 use crate::task::{Cut, Rules, Task};
@@ -75,6 +75,8 @@ pub fn run(plan: &Plan) -> Result<(), LaneError> {
 pub struct Ready {
     pub task: Task,
     pub reader: Box<dyn Reader>,
+    /// Of the repartition topic, where the task reads it.
+    pub partials: Option<Box<dyn Reader>>,
     /// The lane's own offset says where it is; else the lane commits at once.
     pub told: bool,
 }
@@ -123,7 +125,13 @@ fn ready(plan: &Plan, recovery: &Recovery<'_>, partition: i32, committed: Option
     let task = task.map_err(|error| state_error(plan, partition, error))?;
     let reader = plan.log.reader(task.input(), offset).map_err(|error| LaneError::reading(partition, error))?;
     let told = committed.is_some_and(|committed| committed.offset == offset);
-    Ok((Ready { task, reader, told }, deltas_from))
+    let partials = task.partials().map(|(at, from)| {
+        // What nobody has read yet is read from its beginning.
+        let from = from.map_or_else(|| plan.log.bounds(at).map(|bounds| bounds.start), Ok)?;
+        plan.log.reader(at, from)
+    });
+    let partials = partials.transpose().map_err(|error| LaneError::reading(partition, error))?;
+    Ok((Ready { task, reader, partials, told }, deltas_from))
 }
 
 fn commit_thread(mut committer: Committer, cuts: Receiver<Vec<Cut>>, settled: SyncSender<Result<Vec<Cut>, LaneError>>) {
@@ -140,7 +148,7 @@ fn commit_thread(mut committer: Committer, cuts: Receiver<Vec<Cut>>, settled: Sy
     }
 }
 
-fn state_error(plan: &Plan, task: i32, error: crate::state::StateError) -> LaneError {
+fn state_error(plan: &Plan, task: i32, error: StateError) -> LaneError {
     condemn_if_corrupt(&plan.stores, task, &error);
     LaneError::State { task, error }
 }
@@ -164,6 +172,7 @@ struct Lane<'a> {
 struct Seat {
     task: Task,
     reader: Box<dyn Reader>,
+    partials: Option<Box<dyn Reader>>,
     metrics: TaskMetrics,
     /// The lane's own offset tells where this task is.
     told: bool,
@@ -178,9 +187,9 @@ impl<'a> Lane<'a> {
         to_commit: SyncSender<Vec<Cut>>,
         from_commit: Receiver<Result<Vec<Cut>, LaneError>>,
     ) -> Lane<'a> {
-        let seat = |Ready { task, reader, told }| {
+        let seat = |Ready { task, reader, partials, told }| {
             let metrics = plan.metrics.task(Task::partition(&task));
-            Seat { task, reader, metrics, told, committed_at: Instant::now(), idle_commit: plan.idle_commit }
+            Seat { task, reader, partials, metrics, told, committed_at: Instant::now(), idle_commit: plan.idle_commit }
         };
         Lane {
             plan,
@@ -230,19 +239,18 @@ impl<'a> Lane<'a> {
             }
             let place = (self.turn + n) % self.seats.len();
             let seat = &mut self.seats[place];
-            let records = match seat.reader.read(limit::LANE_READ_BYTES, limit::LANE_READ_RECORDS) {
-                Ok(records) => records,
-                Err(LogError::Io(why)) => {
-                    tracing::warn!(task = seat.task.partition(), why, "cannot read the log; trying again");
+            let (task, before) = (seat.task.partition(), seat.task.pending().events);
+            read += match seat.step() {
+                Ok(read) => read,
+                Err(StepError::Log(LogError::Io(why))) => {
+                    tracing::warn!(task, why, "cannot read the log; trying again");
                     self.plan.status.note(Note::Reading, Some(format!("cannot read the log: {why}")));
                     self.backoff.wait(&self.plan.stop);
                     return Ok(read);
                 }
-                Err(other) => return Err(LaneError::reading(seat.task.partition(), other)),
+                Err(StepError::Log(other)) => return Err(LaneError::reading(task, other)),
+                Err(StepError::State(error)) => return Err(state_error(self.plan, task, error)),
             };
-            read += records.len();
-            let before = seat.task.pending().events;
-            seat.task.take(records).map_err(|error| state_error(self.plan, self.seats[place].task.partition(), error))?;
             if self.seats[place].task.pending().events > before {
                 self.waiting_since.get_or_insert_with(Instant::now);
             }
@@ -271,7 +279,8 @@ impl<'a> Lane<'a> {
         let mut cuts = Vec::new();
         for seat in &mut self.seats {
             if seat.task.pending().events > 0 || seat.idle_due() {
-                cuts.push(seat.task.cut());
+                let task = seat.task.partition();
+                cuts.push(seat.task.cut().map_err(|error| state_error(self.plan, task, error))?);
                 (seat.committed_at, seat.told) = (Instant::now(), true);
             }
         }
@@ -308,7 +317,7 @@ impl<'a> Lane<'a> {
     }
 
     fn positions(&self) -> Vec<(TopicPartition, i64)> {
-        self.seats.iter().map(|seat| (seat.task.input(), seat.reader.position())).collect()
+        self.seats.iter().flat_map(Seat::positions).collect()
     }
 
     /// How long to sleep when there is nothing to read.
@@ -323,7 +332,7 @@ impl<'a> Lane<'a> {
         }
         self.gauges_at = Some(Instant::now());
         let mut bytes_all = 0;
-        for seat in &self.seats {
+        for seat in &mut self.seats {
             let progress = seat.task.progress();
             self.plan.status.take_in(seat.task.partition(), seat.task.next_offset());
             let behind = progress.watermark.map_or(0, |watermark| progress.clock.0.saturating_sub(watermark.0).max(0));
@@ -333,6 +342,7 @@ impl<'a> Lane<'a> {
             seat.metrics.state_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
             seat.metrics.clock_held.set(progress.held as i64);
             seat.metrics.gateways_retired.set(progress.retired as i64);
+            seat.window_gauges(&self.plan.metrics);
         }
         let full = bytes_all > self.plan.state_bytes_max;
         if full != self.state_full {
@@ -344,7 +354,52 @@ impl<'a> Lane<'a> {
     }
 }
 
+/// What a step cannot get over.
+enum StepError {
+    Log(LogError),
+    State(StateError),
+}
+
 impl Seat {
+    /// Reads a piece of what the task reads and steps through it; how much of it there was. What was taken before, or is due,
+    /// comes first.
+    fn step(&mut self) -> Result<usize, StepError> {
+        if self.task.is_behind() {
+            self.task.work().map_err(StepError::State)?;
+            return Ok(1);
+        }
+        let mut read = 0;
+        if let Some(partials) = &mut self.partials {
+            let records = partials.read(limit::LANE_READ_BYTES, limit::LANE_READ_RECORDS).map_err(StepError::Log)?;
+            read += records.len();
+            self.task.take_partials(records).map_err(StepError::State)?;
+            if self.task.is_behind() {
+                return Ok(read);
+            }
+        }
+        let records = self.reader.read(limit::LANE_READ_BYTES, limit::LANE_READ_RECORDS).map_err(StepError::Log)?;
+        read += records.len();
+        self.task.take(records).map_err(StepError::State)?;
+        Ok(read)
+    }
+
+    fn positions(&self) -> impl Iterator<Item = (TopicPartition, i64)> {
+        let partials = self.partials.as_ref().zip(self.task.partials()).map(|(reader, (at, _))| (at, reader.position()));
+        [(self.task.input(), self.reader.position())].into_iter().chain(partials)
+    }
+
+    fn window_gauges(&mut self, metrics: &Metrics) {
+        let task = self.task.partition();
+        let windows = self.task.windows();
+        self.metrics.timers.set(i64::try_from(windows.timers()).unwrap_or(i64::MAX));
+        let watermark = self.task.progress().watermark.unwrap_or(NEVER);
+        self.metrics.timers_overdue_seconds.set(windows.overdue_micros(watermark) as f64 / 1e6);
+        windows.open().for_each(|(window, keys)| metrics.open_keys(task, window, keys));
+        for (window, count) in self.task.take_left_out() {
+            metrics.left_out(&window, count);
+        }
+    }
+
     /// Ticks alone are committed now and then, and so is nothing at all: offsets of idle groups expire (H40), and those of
     /// a lane that has just taken a task over are not there yet.
     fn idle_due(&self) -> bool {

@@ -15,6 +15,8 @@ const COMMIT_SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0
 pub struct Metrics {
     events: IntCounterVec,
     unclassified: IntCounterVec,
+    late: IntCounterVec,
+    left_out: IntCounterVec,
     commits: IntCounterVec,
     commit_seconds: Histogram,
     lag_records: IntGaugeVec,
@@ -22,6 +24,9 @@ pub struct Metrics {
     state_bytes: IntGaugeVec,
     clock_held: IntGaugeVec,
     gateways_retired: IntGaugeVec,
+    timers: IntGaugeVec,
+    timers_overdue_seconds: GaugeVec,
+    windows_open: IntGaugeVec,
 }
 
 /// One task's gauges.
@@ -30,6 +35,8 @@ pub struct TaskMetrics {
     pub state_bytes: IntGauge,
     pub clock_held: IntGauge,
     pub gateways_retired: IntGauge,
+    pub timers: IntGauge,
+    pub timers_overdue_seconds: Gauge,
 }
 
 impl Metrics {
@@ -47,6 +54,16 @@ impl Metrics {
         let watermark_lag_seconds =
             GaugeVec::new(Opts::new("forebay_task_watermark_lag_seconds", "Task clock less watermark, in log time."), &["task"])?;
         registry.register(Box::new(watermark_lag_seconds.clone()))?;
+        let timers_overdue_seconds = GaugeVec::new(
+            Opts::new("forebay_timers_overdue_seconds", "How long the oldest timer is due, by the watermark that fires it."),
+            &["task"],
+        )?;
+        registry.register(Box::new(timers_overdue_seconds.clone()))?;
+        let windows_open = IntGaugeVec::new(
+            Opts::new("forebay_windows_open_keys", "Keys of a window with something open, in the task that owns them."),
+            &["task", "window"],
+        )?;
+        registry.register(Box::new(windows_open.clone()))?;
         let commit_seconds = Histogram::with_opts(
             HistogramOpts::new("forebay_commit_seconds", "From the first try of a commit to the state applied.")
                 .buckets(COMMIT_SECONDS.to_vec()),
@@ -55,6 +72,15 @@ impl Metrics {
         Ok(Metrics {
             events: counter("forebay_events_total", "Harvested records by what became of them.", &["source", "outcome", "reason"])?,
             unclassified: counter("forebay_unclassified_fields_total", "Fields left out because nobody classified them.", &["event_type"])?,
+            late: counter("forebay_late_events_total", "Trusted events that came too late for a window.", &["window"])?,
+            left_out: counter(
+                "forebay_window_left_out_total",
+                "What a window had no room for: it holds as many keys as it may. Of this process's life.",
+                &["window"],
+            )?,
+            timers: gauge("forebay_timers", "Timers of windows, one for each key with something open.")?,
+            timers_overdue_seconds,
+            windows_open,
             commits: counter("forebay_commits_total", "Tries to commit, by result.", &["result"])?,
             commit_seconds,
             lag_records: gauge("forebay_task_lag_records", "Harvested records, ticks included, that are not yet taken in.")?,
@@ -72,7 +98,18 @@ impl Metrics {
             state_bytes: self.state_bytes.with_label_values(&[&task]),
             clock_held: self.clock_held.with_label_values(&[&task]),
             gateways_retired: self.gateways_retired.with_label_values(&[&task]),
+            timers: self.timers.with_label_values(&[&task]),
+            timers_overdue_seconds: self.timers_overdue_seconds.with_label_values(&[&task]),
         }
+    }
+
+    pub fn open_keys(&self, partition: i32, window: &str, keys: usize) {
+        let gauge = self.windows_open.with_label_values(&[&*partition.to_string(), window]);
+        gauge.set(i64::try_from(keys).unwrap_or(i64::MAX));
+    }
+
+    pub fn left_out(&self, window: &str, count: u64) {
+        self.left_out.with_label_values(&[window]).inc_by(count);
     }
 
     pub fn lag(&self, partition: i32, records: i64) {
@@ -101,6 +138,9 @@ impl Metrics {
         }
         for change in &changes.unclassified {
             self.unclassified.with_label_values(&[&change.event_type]).inc_by(change.count);
+        }
+        for (window, count) in &changes.late {
+            self.late.with_label_values(&[window]).inc_by(*count);
         }
     }
 }

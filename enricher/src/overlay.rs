@@ -72,7 +72,11 @@ impl Overlay {
     }
 
     pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.record.push(Op { key, value: Some(value) });
+        self.write(key, Some(value));
+    }
+    /// `None` deletes.
+    pub fn write(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+        self.record.push(Op { key, value });
     }
 
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {

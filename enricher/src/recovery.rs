@@ -219,7 +219,7 @@ impl Recovery<'_> {
         }
         let newest = last.map_or(first.clock, |last| last.clock);
         let age = newest.0.saturating_sub(first.clock.0);
-        let needed = self.rules.pipeline.options().dedup_ttl_micros.saturating_add(self.rules.refresh_after_micros);
+        let needed = self.rules.deltas_needed_micros;
         if age < needed {
             let (age_s, needed_s) = (age / 1_000_000, needed / 1_000_000);
             return Err(RecoveryError::DeltasTooYoung { prev_seq: first.prev_seq, age_s, needed_s });

@@ -16,6 +16,7 @@ use forebay_schemas::time::Micros;
 pub type Reclaim = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// What is known of the ids of one input batch. Kept true while the batch is stepped through.
+#[derive(Default)]
 pub struct Known {
     keys: Vec<Key>,
     held: Vec<Option<Seen>>,

@@ -104,6 +104,21 @@ pub enum StateError {
     Held(String),
     #[error("state holds operator uid {0}, which this version does not know")]
     UnknownUid(u8),
+    #[error(
+        "window {uid} is declared otherwise than before (then: {was}): give the changed one another uid, and let the old one \
+         go by --allow-dropped-state {uid}"
+    )]
+    WindowChanged { uid: String, was: String },
+    #[error(
+        "state holds window {uid}, which is not declared any more ({was}): declare it again, or let it go by --allow-dropped-state {uid}"
+    )]
+    WindowGone { uid: String, was: String },
+    #[error("window {0} was let go before: its results stand under this uid already, so a new one needs another")]
+    WindowDropped(String),
+    #[error("a part of window {0} has come, which this process does not declare: all enrichers of a job need the same [[window]] list")]
+    WindowUnknown(String),
+    #[error("repartition topic, partition {partition}, offset {offset}: {what}; all that tasks send through it must be read")]
+    Repartition { partition: i32, offset: i64, what: String },
     #[error("state: {0}")]
     Io(String),
 }

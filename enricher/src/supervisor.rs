@@ -37,6 +37,8 @@ pub struct Supervisor {
     pub stores: Arc<Stores>,
     pub metrics: Metrics,
     pub stop: Arc<Stop>,
+    /// Uids of windows whose state may go.
+    pub dropped_windows: Vec<String>,
     /// Of what comes before the lanes.
     pub status: Arc<Status>,
     /// The lanes that run here.
@@ -94,6 +96,8 @@ impl Supervisor {
                 gateway_retire_after_micros: config::micros(config.gateway_retire_after.0),
             },
             refresh_after_micros: config::micros(config.refresh_after()),
+            deltas_needed_micros: config::micros(config.deltas_needed()),
+            dropped_windows: self.dropped_windows.clone(),
             origin: Origin {
                 harvested: log.topic_id(Topic::Harvested)?,
                 delta: log.topic_id(Topic::Delta)?,

@@ -18,6 +18,7 @@ use crate::seen::{self, Known, Reclaim};
 use crate::state::key::{self, Uid};
 use crate::state::{Backend, Meta, Origin, StateError};
 use crate::totals::{Changes, Totals};
+use crate::windows::{self, Effects, Windows};
 use bytes::Bytes;
 use forebay_enricher_core::combine::dedup::{self, Horizon, Key, Seen, Verdict};
 use forebay_enricher_core::seal::Sealer;
@@ -29,8 +30,10 @@ use forebay_schemas::time::Micros;
 use forebay_schemas::topic::Topic;
 use forebay_schemas::wire::delta::Op;
 use forebay_schemas::wire::harvested::{self, Harvested};
+use forebay_schemas::wire::partials;
 use forebay_schemas::wire::trusted::Provenance;
 use forebay_stores::log::{Committed, Entry, Record, TopicPartition};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What every task of a process works by.
@@ -39,11 +42,14 @@ pub struct Rules {
     pub admit: Arc<dyn Admit>,
     pub time: progress::Rules,
     pub refresh_after_micros: i64,
+    pub deltas_needed_micros: i64,
     pub origin: Origin,
     pub layout: Layout,
     pub format: Format,
     /// Names this life of the process in what it commits: another may come to the same `seq`.
     pub life: String,
+    /// Uids of windows whose state may go.
+    pub dropped_windows: Vec<String>,
 }
 
 impl Rules {
@@ -85,6 +91,13 @@ pub struct Task {
     overlay: Overlay,
     progress: Progress,
     totals: Totals,
+    windows: Windows,
+    /// Records that were read and not yet stepped through: there may be no room for the results that are due before.
+    queue: VecDeque<Work>,
+    /// Of the ids in the queue.
+    known: Known,
+    /// Results may be due that the batch had no room for.
+    is_firing: bool,
     outputs: Vec<(TopicPartition, Entry)>,
     sealer: Option<Sealer>,
     /// Of the last batch cut.
@@ -101,9 +114,17 @@ pub struct Task {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pending {
     pub records: usize,
+    /// Of records, and of results that were told without one.
     pub bytes: usize,
-    /// Records that are no ticks.
+    /// What should not wait: records that are no ticks, timers that were fired, time that others wait for.
     pub events: usize,
+}
+
+/// A record on its way through the task.
+enum Work {
+    Input(Place, Input),
+    /// Of the repartition topic.
+    Partials(Record),
 }
 
 /// A batch, ready to be committed.
@@ -115,11 +136,13 @@ pub struct Cut {
     pub meta: Meta,
     pub reclaim: Option<Reclaim>,
     pub changes: Changes,
+    /// How far the repartition topic was read: for whoever looks from outside, since the task knows it from its state.
+    pub partials: Option<(TopicPartition, Committed)>,
 }
 
 /// What a record turned out to be.
 enum Judged {
-    Trusted { key: Bytes, value: Bytes, unclassified: Vec<Unclassified> },
+    Trusted { key: Bytes, value: Bytes, unclassified: Vec<Unclassified>, effects: Effects },
     Duplicate,
     Bad(Reject),
 }
@@ -129,15 +152,21 @@ impl Task {
     pub fn new(partition: i32, rules: Arc<Rules>, backend: Arc<dyn Backend>, seq: i64, offset: i64) -> Result<Task, StateError> {
         let progress = Progress::load(&*backend, rules.format)?.unwrap_or_default();
         let totals = Totals::load(&*backend)?;
+        let mut overlay = Overlay::new(backend);
+        let windows = Windows::load(rules.pipeline.clone(), &rules.dropped_windows, &mut overlay, rules.layout.partitions())?;
         Ok(Task {
             partition,
             horizon: Horizon::new(rules.pipeline.options().dedup_ttl_micros),
             rules,
-            overlay: Overlay::new(backend),
+            overlay,
             batch_began: progress.clock,
             in_flight_began: None,
             progress,
             totals,
+            windows,
+            queue: VecDeque::new(),
+            known: Known::default(),
+            is_firing: true,
             outputs: Vec::new(),
             sealer: None,
             seq,
@@ -165,30 +194,74 @@ impl Task {
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
+    pub fn windows(&self) -> &Windows {
+        &self.windows
+    }
+    /// Where the repartition topic is read, and from where; `None`: not at all. It is, once there is a window with two stages.
+    pub fn partials(&self) -> Option<(TopicPartition, Option<i64>)> {
+        let at = TopicPartition { topic: Topic::Repartition, partition: self.partition };
+        self.windows.reads_partials().then_some((at, self.windows.position()))
+    }
+    /// What windows had no room for since the last call, by window.
+    pub fn take_left_out(&mut self) -> Vec<(String, u64)> {
+        self.windows.take_left_out()
+    }
+    /// Something that was taken, or is due, waits for room.
+    pub fn is_behind(&self) -> bool {
+        self.is_firing || !self.queue.is_empty()
+    }
     pub fn backend(&self) -> &Arc<dyn Backend> {
         self.overlay.backend()
     }
 
-    /// Steps through `records`, the next ones of this partition.
+    /// Takes `records`, the next ones of this partition, and steps through them as far as the batch has room.
     pub fn take(&mut self, records: Vec<Record>) -> Result<(), StateError> {
+        assert!(self.queue.is_empty(), "records are taken in order");
         let inputs: Vec<(Place, Input)> = records.into_iter().map(|record| read(record, self.partition)).collect();
         let keys = inputs.iter().filter_map(|(_, input)| match input {
             Input::Event { key, .. } => Some(*key),
             Input::Tick { .. } => None,
         });
         let uncommitted_since = self.in_flight_began.unwrap_or(self.batch_began);
-        let mut known = Known::fetch(keys.collect(), &self.overlay, &self.progress, self.horizon, uncommitted_since)?;
-        for (place, input) in inputs {
-            match input {
-                Input::Tick { gateway, through } => self.tick(place, &gateway, through),
-                Input::Event { harvested, value, key, told, keyed } => {
-                    self.progress.advance(place.timestamp, told);
-                    self.step(place, &harvested, &value, keyed.then_some(key), &mut known)?;
-                }
+        self.known = Known::fetch(keys.collect(), &self.overlay, &self.progress, self.horizon, uncommitted_since)?;
+        self.queue.extend(inputs.into_iter().map(|(place, input)| Work::Input(place, input)));
+        self.work()
+    }
+
+    /// Takes records of the repartition topic, likewise.
+    pub fn take_partials(&mut self, records: Vec<Record>) -> Result<(), StateError> {
+        self.queue.extend(records.into_iter().map(Work::Partials));
+        self.work()
+    }
+
+    /// Steps through what was taken, as far as the batch has room.
+    pub fn work(&mut self) -> Result<(), StateError> {
+        let mut known = std::mem::take(&mut self.known);
+        loop {
+            self.fire()?;
+            if self.is_firing {
+                break;
             }
-            self.pending.records += 1;
-            self.next_offset = place.offset + 1;
+            let Some(work) = self.queue.pop_front() else { break };
+            match work {
+                Work::Input(place, input) => self.take_in(place, input, &mut known)?,
+                Work::Partials(record) => self.partials_of(record)?,
+            }
         }
+        self.known = known;
+        Ok(())
+    }
+
+    fn take_in(&mut self, place: Place, input: Input, known: &mut Known) -> Result<(), StateError> {
+        match input {
+            Input::Tick { gateway, through } => self.tick(place, &gateway, through),
+            Input::Event { harvested, value, key, told, keyed } => {
+                self.progress.advance(place.timestamp, told);
+                self.step(place, &harvested, &value, keyed.then_some(key), known)?;
+            }
+        }
+        self.pending.records += 1;
+        self.next_offset = place.offset + 1;
         Ok(())
     }
 
@@ -197,6 +270,48 @@ impl Task {
         self.progress.advance(place.timestamp, through);
         if let (Ok(gateway), Some(through)) = (std::str::from_utf8(gateway), through) {
             self.progress.tick(gateway, through, self.rules.time);
+            if self.windows.has_news(self.watermark()) {
+                self.pending.events += 1;
+            }
+        }
+    }
+
+    /// Tells the results that are due, as far as the batch has room.
+    fn fire(&mut self) -> Result<(), StateError> {
+        while let Some(timer) = self.windows.due(self.watermark()) {
+            self.is_firing = self.pending.bytes >= limit::COMMIT_BYTES;
+            if self.is_firing {
+                return Ok(());
+            }
+            let results = self.windows.fire(timer, &mut self.overlay)?;
+            self.pending.events += 1;
+            self.tell(results);
+        }
+        self.is_firing = false;
+        Ok(())
+    }
+
+    fn partials_of(&mut self, record: Record) -> Result<(), StateError> {
+        let wrong = |what: String| StateError::Repartition { partition: self.partition, offset: record.offset, what };
+        let value = record.value.as_deref().ok_or_else(|| wrong("a record without a value".into()))?;
+        let partials = partials::decode(value).map_err(|error| wrong(error.to_string()))?;
+        let messages = self.windows.partials(&partials, &mut self.overlay)?;
+        self.pending.bytes += value.len();
+        self.pending.records += 1;
+        self.pending.events += 1;
+        self.windows.advance(record.offset + 1);
+        self.tell(messages);
+        Ok(())
+    }
+
+    fn watermark(&self) -> Micros {
+        self.progress.watermark.unwrap_or(NEVER)
+    }
+
+    fn tell(&mut self, results: Vec<windows::Message>) {
+        for (key, value) in results {
+            self.pending.bytes += key.len() + value.len();
+            self.produce(Topic::Windows, self.partition, Bytes::from(key), Bytes::from(value));
         }
     }
 
@@ -212,15 +327,22 @@ impl Task {
         };
         self.overlay.keep_record();
         let outcome = match judged {
-            Judged::Trusted { key, value, unclassified } => {
-                self.produce(Topic::Trusted, key, value);
+            Judged::Trusted { key, value, unclassified, effects } => {
+                for (window, missed) in &effects.missed {
+                    let late = self.windows.late(*window, missed, &value);
+                    self.totals.count_late(self.windows.uid(*window));
+                    self.produce(Topic::Late, self.partition, key.clone(), Bytes::from(late));
+                }
+                self.produce(Topic::Trusted, self.partition, key, value);
+                let results = self.windows.keep(effects);
+                self.tell(results);
                 self.totals.count_unclassified(unclassified);
                 Outcome::Trusted
             }
             Judged::Duplicate => Outcome::Duplicate,
             Judged::Bad(reject) => {
                 let value = self.sealed(place, harvested, value, &reject);
-                self.produce(Topic::Bad, Bytes::copy_from_slice(harvested.event_id.as_str().as_bytes()), value);
+                self.produce(Topic::Bad, self.partition, Bytes::copy_from_slice(harvested.event_id.as_str().as_bytes()), value);
                 Outcome::Bad(reject.reason)
             }
         };
@@ -228,7 +350,7 @@ impl Task {
         Ok(())
     }
 
-    /// admit → dedup → deliver; without a key (of the id, since the record has none) nothing. Writes to the overlay's record alone, besides listing a generation there may be no use for.
+    /// admit → dedup → window → deliver; without a key (of the id, since the record has none) nothing. Writes to the overlay's record alone, besides listing a generation there may be no use for.
     fn judge(&mut self, place: Place, harvested: &Harvested, key: Option<Key>, known: &mut Known) -> Result<Judged, StateError> {
         let Some(key) = key else { return Ok(Judged::Bad(Reject::unkeyable())) };
         let Admitted { masked, fingerprint, unclassified } = match self.rules.admit.admit(harvested) {
@@ -256,14 +378,17 @@ impl Task {
         };
         let event_type = masked.event_type().to_owned();
         let message_key = Bytes::copy_from_slice(masked.event_id().as_str().as_bytes());
+        let effects = self.windows.event(&masked, self.watermark(), &mut self.overlay)?;
         let value = Bytes::from(deliver::trusted(masked, self.provenance(place, harvested)));
-        if !fits(&message_key, &value) {
+        let more = if effects.missed.is_empty() { 0 } else { limit::LATE_OVERHEAD_BYTES };
+        if !fits(message_key.len() + value.len() + more) {
+            self.overlay.drop_record();
             return Ok(Judged::Bad(too_large(event_type)));
         }
         let first = Seen { fingerprint, at: now };
         seen::put(key, first, &mut self.overlay, &mut self.progress, self.horizon);
         known.set(key, first);
-        Ok(Judged::Trusted { key: message_key, value, unclassified })
+        Ok(Judged::Trusted { key: message_key, value, unclassified, effects })
     }
 
     /// The message for the topic of bad events; an event too large to stand in one is cut.
@@ -287,17 +412,21 @@ impl Task {
         }
     }
 
-    fn produce(&mut self, topic: Topic, key: Bytes, value: Bytes) {
-        let to = TopicPartition { topic, partition: self.partition };
+    fn produce(&mut self, topic: Topic, partition: i32, key: Bytes, value: Bytes) {
+        let to = TopicPartition { topic, partition };
         self.outputs.push((to, Entry { key, value: Some(value), headers: Vec::new() }));
     }
 
     /// Ends the batch. `settled` is due before the next cut.
-    pub fn cut(&mut self) -> Cut {
+    pub fn cut(&mut self) -> Result<Cut, StateError> {
         let clock = self.progress.clock;
         let all = clock.0.saturating_sub(self.progress.refreshed_at.0) >= self.rules.refresh_after_micros;
         if all {
             self.progress.refreshed_at = clock;
+            self.windows.refresh();
+        }
+        for (partition, parts) in self.windows.cut(self.partition, self.watermark(), &mut self.overlay)? {
+            self.produce(Topic::Repartition, partition, Bytes::from(self.partition.to_string()), Bytes::from(parts));
         }
         let changes = self.totals.write(&mut self.overlay, all);
         let reclaim = seen::expire(&mut self.progress, self.horizon);
@@ -324,7 +453,8 @@ impl Task {
         self.sealer = None;
         self.pending = Pending::default();
         let origin = self.rules.origin.clone();
-        Cut {
+        let partials = self.partials().and_then(|(at, offset)| Some((at, Committed { offset: offset?, metadata: String::new() })));
+        Ok(Cut {
             partition: self.partition,
             outputs: std::mem::take(&mut self.outputs),
             committed: self.rules.committed(&head),
@@ -332,7 +462,8 @@ impl Task {
             meta: Meta { seq: head.seq, offset: head.to_offset, origin, deltas_from: None },
             reclaim,
             changes,
-        }
+            partials,
+        })
     }
 
     /// The batch that was cut is committed and in the backend.
@@ -342,9 +473,9 @@ impl Task {
     }
 }
 
-/// True when a message is within the log's bound, whatever the log adds to it.
-fn fits(key: &[u8], value: &[u8]) -> bool {
-    key.len() + value.len() + limit::RECORD_OVERHEAD_BYTES <= limit::MESSAGE_BYTES
+/// True when a message's key and value are within the log's bound, whatever the log adds to them.
+fn fits(bytes: usize) -> bool {
+    bytes + limit::RECORD_OVERHEAD_BYTES <= limit::MESSAGE_BYTES
 }
 
 fn too_large(event_type: String) -> Reject {

@@ -497,6 +497,7 @@ pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration, la
         partitions: log.partitions(Topic::Harvested),
     };
     let config = Config::new(crate::state::Kind::Memory);
+    let pipeline_ttl = pipeline.options().dedup_ttl_micros;
     Arc::new(Rules {
         admit: Arc::new(Brittle(pipeline.clone())),
         pipeline,
@@ -504,7 +505,9 @@ pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration, la
             watermark_delay_micros: crate::config::micros(config.watermark.delay.0),
             gateway_retire_after_micros: crate::config::micros(config.gateway_retire_after.0),
         },
+        deltas_needed_micros: pipeline_ttl.saturating_add(crate::config::micros(refresh_after)),
         refresh_after_micros: crate::config::micros(refresh_after),
+        dropped_windows: Vec::new(),
         layout: Layout::new(JOB, lanes, origin.partitions),
         origin,
         format,

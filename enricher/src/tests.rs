@@ -244,7 +244,7 @@ impl Life {
     }
 
     fn cut(&mut self) -> Vec<Cut> {
-        self.tasks.iter_mut().filter(|(task, _)| task.pending().records > 0).map(|(task, _)| task.cut()).collect()
+        self.tasks.iter_mut().filter(|(task, _)| task.pending().records > 0).map(|(task, _)| task.cut().expect("sound state")).collect()
     }
 
     fn commit(&mut self, cuts: Vec<Cut>) -> Result<(), LaneError> {

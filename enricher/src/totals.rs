@@ -29,6 +29,8 @@ pub struct Totals {
     /// Event type → path.
     unclassified: BTreeMap<String, BTreeMap<String, Count>>,
     paths: usize,
+    /// By window.
+    late: BTreeMap<String, Count>,
     in_clear: BTreeMap<(String, String), String>,
 }
 
@@ -37,6 +39,8 @@ pub struct Totals {
 pub struct Changes {
     pub outcomes: Vec<(String, Outcome, u64)>,
     pub unclassified: Vec<UnclassifiedChange>,
+    /// Late events by window.
+    pub late: Vec<(String, u64)>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,7 +66,20 @@ impl Totals {
             totals.paths += 1;
             Some(())
         })?;
+        each(backend, Uid::Late, |window, value| {
+            totals.late.insert(window.to_owned(), Count { value, new: 0 });
+            Some(())
+        })?;
         Ok(totals)
+    }
+
+    pub fn count_late(&mut self, window: &str) {
+        match self.late.get_mut(window) {
+            Some(count) => count.new += 1,
+            None => {
+                self.late.insert(window.to_owned(), Count { value: 0, new: 1 });
+            }
+        }
     }
 
     pub fn count(&mut self, source: &str, outcome: Outcome) {
@@ -119,6 +136,11 @@ impl Totals {
                 }
             }
         }
+        for (window, count) in &mut self.late {
+            if let Some(added) = count.write(all, || key::plain(Uid::Late, window.as_bytes()), overlay) {
+                changes.late.push((window.clone(), added));
+            }
+        }
         overlay.keep_record();
         changes
     }
@@ -137,7 +159,8 @@ impl Totals {
                 count: count.value,
             })
         });
-        Changes { outcomes: outcomes.collect(), unclassified: unclassified.collect() }
+        let late = self.late.iter().map(|(window, count)| (window.clone(), count.value));
+        Changes { outcomes: outcomes.collect(), unclassified: unclassified.collect(), late: late.collect() }
     }
 }
 

@@ -136,6 +136,14 @@ pub const WINDOW_KEY_BYTES: usize = 256;
 pub const WINDOW_MICROS_MIN: i64 = 1_000_000;
 pub const WINDOW_MICROS: i64 = 400 * 86_400_000_000;
 pub const WINDOW_PANES: usize = 1_024;
+/// Keys of one window with something open, in one task; what is beyond has no place in it.
+pub const WINDOW_KEYS: usize = 1 << 20;
+/// Parts of windows in one message between the stages.
+pub const PARTIALS_BYTES: usize = 4 << 20;
+/// Entries without a TTL that one commit puts again, so that the deltas that are kept hold them.
+pub const REFRESH_ENTRIES: usize = 2_000;
+/// What a late event has beside its trusted event.
+pub const LATE_OVERHEAD_BYTES: usize = 512;
 /// An object's name, as S3 bounds it, and one part of it, as file systems do.
 pub const OBJECT_NAME_BYTES: usize = 1_024;
 pub const OBJECT_PART_BYTES: usize = 255;

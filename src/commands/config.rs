@@ -3,6 +3,7 @@
 use crate::config::{COMMENTED_DEFAULT, Config, DEFAULT_FILE, Inputs};
 use crate::failure::{Exit, Failure, Next};
 use crate::print;
+use crate::system;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::io::Write;
@@ -51,7 +52,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Action::Init { file } => init(&file),
         Action::Check { file, config } => {
             let file = file.or(config).or_else(default_file);
-            Config::load(&Inputs { file: file.clone(), ..Inputs::default() }.with_env()).map_err(|e| Failure::configuration(&e))?;
+            let config =
+                Config::load(&Inputs { file: file.clone(), ..Inputs::default() }.with_env()).map_err(|e| Failure::configuration(&e))?;
+            system::check_windows(&config)?;
             print::last(&format!("{}: good", file.map_or_else(|| "no file, the defaults".to_owned(), |f| f.display().to_string())))?;
             Ok(Exit::Done)
         }

@@ -28,6 +28,9 @@ pub struct Gateway {
 pub struct Enricher {
     #[command(flatten)]
     role: Role,
+    /// A window's uid: it is not declared any more, and its state may go. As often as there are such
+    #[arg(long, value_name = "UID")]
+    allow_dropped_state: Vec<String>,
 }
 
 /// Run one sink alone: trusted events to where they are queried
@@ -49,20 +52,21 @@ struct Role {
 }
 
 pub fn gateway(arguments: Gateway) -> Result<Exit, Failure> {
-    run(Part::Gateway, arguments.role)
+    run(Part::Gateway, arguments.role, Vec::new())
 }
 
 pub fn enricher(arguments: Enricher) -> Result<Exit, Failure> {
-    run(Part::Enricher, arguments.role)
+    run(Part::Enricher, arguments.role, arguments.allow_dropped_state)
 }
 
 pub fn sink(arguments: Sink) -> Result<Exit, Failure> {
-    run(arguments.sink, arguments.role)
+    run(arguments.sink, arguments.role, Vec::new())
 }
 
-fn run(part: Part, role: Role) -> Result<Exit, Failure> {
+fn run(part: Part, role: Role, allow_dropped_state: Vec<String>) -> Result<Exit, Failure> {
     let file = role.config.or_else(super::config::default_file);
-    let config = Config::load(&Inputs { file, ..Inputs::default() }.with_env()).map_err(|e| Failure::configuration(&e))?;
+    let mut config = Config::load(&Inputs { file, ..Inputs::default() }.with_env()).map_err(|e| Failure::configuration(&e))?;
+    config.enricher.allow_dropped_state = allow_dropped_state;
     serve(Plan::role(config, part)?, |node| {
         say(&started(part, node));
         Ok(())

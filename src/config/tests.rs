@@ -113,10 +113,10 @@ fn the_commented_default_says_what_the_defaults_are() {
     let plain = load("", &[], &[]).expect("defaults");
     assert_eq!(load(COMMENTED_DEFAULT, &[], &[]).expect("loads").raw, plain.raw, "everything is commented out");
     let mut text = String::new();
-    let mut in_source = false;
+    let mut in_list = false;
     for line in COMMENTED_DEFAULT.lines() {
-        in_source = if line.starts_with('[') { false } else { in_source || line == "# [[source]]" };
-        match line.strip_prefix("# ").filter(|l| !in_source && l.contains(" = ") && !l.contains("unset")) {
+        in_list = if line.starts_with('[') { false } else { in_list || line.starts_with("# [[") };
+        match line.strip_prefix("# ").filter(|l| !in_list && l.contains(" = ") && !l.contains("unset")) {
             Some(setting) => text.push_str(&format!("{setting}\n")),
             None => text.push_str(&format!("{line}\n")),
         }
@@ -136,7 +136,7 @@ fn the_commented_default_says_what_the_defaults_are() {
 fn keys_of(section: &str) -> Option<Vec<String>> {
     let text = match section {
         "" => "zzzzzzzzzzzzzzzz = 1\n".to_owned(),
-        "source" => "[[source]]\nzzzzzzzzzzzzzzzz = 1\n".to_owned(),
+        "source" | "window" => format!("[[{section}]]\nzzzzzzzzzzzzzzzz = 1\n"),
         _ => format!("[{section}]\nzzzzzzzzzzzzzzzz = 1\n"),
     };
     let error = load(&text, &[], &[]).expect_err("no such key");

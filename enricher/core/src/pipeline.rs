@@ -8,7 +8,7 @@ use crate::admit::mask::{Masked, Masker, Unclassified};
 use crate::admit::plan::{ContextPlan, Domains};
 use crate::admit::sanitize;
 use crate::admit::validate::Validator;
-use crate::combine::window::declare::{Declaration, Window, WindowError};
+use crate::combine::window::declare::{self, Declaration, Window, WindowError};
 use crate::keys::Keys;
 use crate::options::Options;
 use crate::seal::BadPublicKey;
@@ -77,14 +77,7 @@ impl Pipeline {
 
     /// With windows over the events. The error says which of `declared` cannot be one.
     pub fn with_windows(self, declared: &[Declaration], catalog: &Catalog) -> Result<Pipeline, (usize, WindowError)> {
-        let windows = declared.iter().enumerate().map(|(n, declaration)| Window::new(declaration, catalog).map_err(|error| (n, error)));
-        let windows: Vec<Window> = windows.collect::<Result<_, _>>()?;
-        for (n, window) in windows.iter().enumerate() {
-            if windows[..n].iter().any(|other| other.uid == window.uid) {
-                return Err((n, WindowError { key: "uid", what: format!("another window is named {} already", window.uid) }));
-            }
-        }
-        Ok(Pipeline { windows, ..self })
+        Ok(Pipeline { windows: declare::windows(declared, catalog)?, ..self })
     }
 
     pub fn windows(&self) -> &[Window] {

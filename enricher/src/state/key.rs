@@ -25,10 +25,23 @@ pub enum Uid {
     /// Event ids seen. User key: generation (u64), hash of source and id (16 bytes); the group is by the hash alone, so
     /// that a generation is one range in each group. TTL `dedup.ttl`.
     Seen = 4,
+    /// Windows that this state has known. User key: the window's uid. No TTL.
+    Window = 5,
+    /// What there is of a window's key. User key: `window uid 0 key`. Gone when nothing of it is open; put again like what has
+    /// no TTL.
+    Line = 6,
+    /// What is kept of a bucket of it. User key as of its line; namespace: bucket, since (u64 each). As its line.
+    Pane = 7,
+    /// How far the repartition topic was read, and the time of each task that writes to it. User key: empty, or the task's
+    /// number. No TTL.
+    Repartition = 8,
+    /// Counts of late events. User key: the window's uid. No TTL.
+    Late = 9,
 }
 
 impl Uid {
-    pub const ALL: [Uid; 4] = [Uid::Progress, Uid::Totals, Uid::Unclassified, Uid::Seen];
+    pub const ALL: [Uid; 9] =
+        [Uid::Progress, Uid::Totals, Uid::Unclassified, Uid::Seen, Uid::Window, Uid::Line, Uid::Pane, Uid::Repartition, Uid::Late];
 
     pub fn from_byte(byte: u8) -> Option<Uid> {
         Uid::ALL.into_iter().find(|uid| *uid as u8 == byte)
@@ -53,6 +66,13 @@ pub fn plain(uid: Uid, user_key: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(3 + user_key.len());
     key.extend_from_slice(&prefix(group as u16, uid));
     key.extend_from_slice(user_key);
+    key
+}
+
+/// Key with a namespace: the group is by the user key alone.
+pub fn spaced(uid: Uid, user_key: &[u8], namespace: &[u8]) -> Vec<u8> {
+    let mut key = plain(uid, user_key);
+    key.extend_from_slice(namespace);
     key
 }
 
@@ -89,6 +109,11 @@ pub fn uid_ranges(uid: Uid) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     })
 }
 
+/// All keys of windows, group by group: of `Uid::Window`, `Uid::Line` and `Uid::Pane`.
+pub fn window_ranges() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    (0..KEY_GROUPS).map(|group| (prefix(group, Uid::Window).to_vec(), prefix(group, Uid::Repartition).to_vec()))
+}
+
 fn prefix(group: u16, uid: Uid) -> [u8; 3] {
     let [high, low] = group.to_be_bytes();
     [high, low, uid as u8]
@@ -105,6 +130,11 @@ mod tests {
         assert_eq!(hex(&plain(Uid::Progress, b"")), "001901");
         assert_eq!(hex(&plain(Uid::Totals, b"web\0bad\0unreadable")), "001f027765620062616400756e7265616461626c65");
         assert_eq!(hex(&seen(7, [0xab; 16])), "002a040000000000000007abababababababababababababababab");
+        assert_eq!(
+            hex(&spaced(Uid::Pane, b"views\0{}", &[1; 16])),
+            format!("{}01010101010101010101010101010101", hex(&plain(Uid::Pane, b"views\0{}")))
+        );
+        assert_eq!(hex(&plain(Uid::Pane, b"views\0{}")), "0036077669657773007b7d");
         assert_eq!(hex(&meta_key()), "ffff00");
     }
 

@@ -100,6 +100,18 @@ pub struct Taken {
     pub kept: Vec<Kept>,
 }
 
+/// Windows that stand beside each other. The error says which of `declared` cannot be one.
+pub fn windows(declared: &[Declaration], catalog: &Catalog) -> Result<Vec<Window>, (usize, WindowError)> {
+    let windows = declared.iter().enumerate().map(|(n, declaration)| Window::new(declaration, catalog).map_err(|error| (n, error)));
+    let windows: Vec<Window> = windows.collect::<Result<_, _>>()?;
+    for (n, window) in windows.iter().enumerate() {
+        if windows[..n].iter().any(|other| other.uid == window.uid) {
+            return Err((n, WindowError { key: "uid", what: format!("another window is named {} already", window.uid) }));
+        }
+    }
+    Ok(windows)
+}
+
 impl Window {
     pub fn new(declaration: &Declaration, catalog: &Catalog) -> Result<Window, WindowError> {
         let Declaration { uid, kind, key, conditions, values, lateness_micros } = declaration;

@@ -117,6 +117,12 @@ impl Panes {
         Ok(())
     }
 
+    /// The next time behind `now` at which a window ends or closes.
+    pub fn next_bound(&self, now: Micros) -> Micros {
+        let closes = now.0.checked_sub(self.lateness_micros).map(|closed| self.closes(self.grid.at(Micros(closed)).end));
+        closes.into_iter().chain([self.grid.at(now).end]).min().unwrap_or(now)
+    }
+
     /// From the oldest.
     fn windows_of(&self, bucket: Span) -> Vec<Span> {
         let mut starts = vec![bucket];
