@@ -8,6 +8,7 @@ use crate::progress;
 use crate::state::Origin;
 use crate::task::{Admit, Rules};
 use bytes::Bytes;
+use forebay_enricher_core::combine::window::declare::Declaration;
 use forebay_enricher_core::{Admitted, Collision, Options, Pipeline, Reject};
 use forebay_schemas::catalog::Catalog;
 use forebay_schemas::dialect::Dialect;
@@ -447,6 +448,18 @@ pub fn harvested(id: u32, body: Body, received_at: Micros) -> Harvested {
     }
 }
 
+/// A fact of somebody, at a time of its own.
+pub fn fact(partition: i32, id: u32, who: &str, quantity: i64, at: Micros, received_at: Micros) -> (TopicPartition, Entry) {
+    let payload = format!(
+        r#"{{"event_id":"e{id}","event_type":"product_viewed","anonymous_id":"{who}","event_time":"{}","properties":{{"quantity":{quantity}}}}}"#,
+        at.to_rfc3339()
+    );
+    let harvested = Harvested { payload: payload.into(), ..harvested(id, Body::Fact(0), received_at) };
+    let entry =
+        Entry { key: Bytes::copy_from_slice(who.as_bytes()), value: Some(harvested::encode(&harvested).into()), headers: Vec::new() };
+    (TopicPartition { topic: Topic::Harvested, partition }, entry)
+}
+
 fn native(id: u32, n: u32, more: &str) -> String {
     format!(r#"{{"event_id":"e{id}","event_type":"product_viewed","anonymous_id":"a","properties":{{"quantity":{n}{more}}}}}"#)
 }
@@ -485,9 +498,16 @@ pub fn pipeline(ttl: Duration, collision: Collision) -> Arc<Pipeline> {
 }
 
 pub fn pipeline_with(options: Options) -> Arc<Pipeline> {
+    pipeline_of(options, &[])
+}
+
+/// Keys of its own: equal values get other tokens in another pipeline.
+pub fn pipeline_of(options: Options, windows: &[Declaration]) -> Arc<Pipeline> {
     let dir = tempfile::tempdir().expect("a folder");
     let keys = keys::load(&keys::ensure(dir.path()).expect("made"), BTreeMap::new()).expect("usable");
-    Arc::new(Pipeline::new(Arc::new(Catalog::builtin()), options, keys).expect("the built-in catalogue compiles"))
+    let catalog = Arc::new(Catalog::builtin());
+    let pipeline = Pipeline::new(catalog.clone(), options, keys).expect("the built-in catalogue compiles");
+    Arc::new(pipeline.with_windows(windows, &catalog).expect("windows of the catalogue's fields"))
 }
 
 pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration, lanes: u32, format: Format) -> Arc<Rules> {

@@ -14,6 +14,7 @@ mod recovery;
 mod threads;
 mod time;
 mod ttl;
+mod windows;
 
 use crate::commit::Committer;
 use crate::custody;
@@ -72,6 +73,8 @@ struct World {
 /// One lane, as a process runs it.
 struct Life {
     tasks: Vec<(Task, Box<dyn Reader>)>,
+    /// Of the repartition topic, by task.
+    partials: Vec<Option<Box<dyn Reader>>>,
     committer: Committer,
 }
 
@@ -212,7 +215,8 @@ fn take(plan: &Plan) -> Result<(), LaneError> {
 impl Life {
     fn of(plan: &Plan) -> Result<Life, LaneError> {
         let (tasks, committer) = lane::recover(plan)?;
-        Ok(Life { tasks: tasks.into_iter().map(|ready| (ready.task, ready.reader)).collect(), committer })
+        let (tasks, partials) = tasks.into_iter().map(|ready| ((ready.task, ready.reader), ready.partials)).unzip();
+        Ok(Life { tasks, partials, committer })
     }
 
     /// One commit of up to `records` of each task. False when there was nothing.
@@ -236,15 +240,27 @@ impl Life {
     }
 
     fn read(&mut self, records: usize) -> Result<(), LaneError> {
-        for (task, reader) in &mut self.tasks {
-            let records = reader.read(usize::MAX, records)?;
-            task.take(records).map_err(|error| LaneError::State { task: task.partition(), error })?;
+        for ((task, reader), partials) in self.tasks.iter_mut().zip(&mut self.partials) {
+            let state = |task: &Task, error| LaneError::State { task: task.partition(), error };
+            task.work().map_err(|error| state(task, error))?;
+            if let Some(partials) = partials.as_mut().filter(|_| !task.is_behind()) {
+                let records = partials.read(usize::MAX, records)?;
+                task.take_partials(records).map_err(|error| state(task, error))?;
+            }
+            if !task.is_behind() {
+                let records = reader.read(usize::MAX, records)?;
+                task.take(records).map_err(|error| state(task, error))?;
+            }
         }
         Ok(())
     }
 
     fn cut(&mut self) -> Vec<Cut> {
-        self.tasks.iter_mut().filter(|(task, _)| task.pending().records > 0).map(|(task, _)| task.cut().expect("sound state")).collect()
+        self.tasks
+            .iter_mut()
+            .filter(|(task, _)| task.pending().records + task.pending().events > 0)
+            .map(|(task, _)| task.cut().expect("sound state"))
+            .collect()
     }
 
     fn commit(&mut self, cuts: Vec<Cut>) -> Result<(), LaneError> {

@@ -82,7 +82,7 @@ fn window_key(uid: &str) -> Vec<u8> {
 /// Refuses declarations that are not those of the state, and remembers the new ones.
 pub fn check(declared: &[Window], dropped: &[String], overlay: &mut Overlay) -> Result<(), StateError> {
     let mut known = Vec::new();
-    each(&**overlay.backend(), Uid::Window, &mut |uid, meaning| {
+    each(&**overlay.backend(), Uid::Window, |uid, meaning| {
         known.push((String::from_utf8_lossy(uid).into_owned(), meaning.to_vec()));
         Ok(())
     })?;
@@ -161,7 +161,7 @@ pub fn check_dropped(uid: &str, overlay: &Overlay) -> Result<(), StateError> {
 
 /// Calls `each` with the window, key and time of every timer.
 pub fn each_timer(declared: &[Window], backend: &dyn Backend, timer: &mut dyn FnMut(usize, &[u8], Micros)) -> Result<(), StateError> {
-    each(backend, Uid::Line, &mut |user_key, line| {
+    each(backend, Uid::Line, |user_key, line| {
         let corrupt = || StateError::Corrupt("a line of a window is unreadable".into());
         let at = user_key.iter().position(|byte| *byte == 0).ok_or_else(corrupt)?;
         let (uid, key) = (&user_key[..at], &user_key[at + 1..]);
@@ -174,7 +174,7 @@ pub fn each_timer(declared: &[Window], backend: &dyn Backend, timer: &mut dyn Fn
 }
 
 /// Calls `found` with the user key and value of each entry of `uid`.
-pub fn each(backend: &dyn Backend, uid: Uid, found: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), StateError>) -> Result<(), StateError> {
+pub fn each(backend: &dyn Backend, uid: Uid, mut found: impl FnMut(&[u8], &[u8]) -> Result<(), StateError>) -> Result<(), StateError> {
     let mut result = Ok(());
     for (from, to) in key::uid_ranges(uid) {
         backend.scan(&from, &to, &mut |key, value| {

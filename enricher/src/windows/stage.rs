@@ -129,7 +129,7 @@ impl Slowest {
     pub fn load(backend: &dyn Backend, partitions: i32) -> Result<Slowest, StateError> {
         let count = usize::try_from(partitions).unwrap_or_default();
         let (mut tasks, mut position) = (vec![NEVER; count], None);
-        held::each(backend, Uid::Repartition, &mut |user_key, value| {
+        held::each(backend, Uid::Repartition, |user_key, value| {
             let corrupt = || StateError::Corrupt("how far the repartition topic was read is unreadable".into());
             let number = value.try_into().map(i64::from_be_bytes).map_err(|_| corrupt())?;
             if user_key.is_empty() {
