@@ -24,14 +24,18 @@ fn written() -> &'static Written {
 
 fn write() -> Written {
     let registry = Registry::start().expect("the registry starts");
-    let mut cluster = Cluster::with(&format!("[log.registry]\nurl = \"{}\"\n", registry.url()), &[]);
+    let windows = "[enricher]\nwatermark.delay = \"1s\"\n[[window]]\nuid = \"views\"\nkind = \"sliding\"\nsize = \"2s\"\nslide = \"1s\"\nkey = [\"event_type\"]\n";
+    let mut cluster = Cluster::with(&format!("[log.registry]\nurl = \"{}\"\n{windows}", registry.url()), &[]);
     for recording in ["browser-segment.jsonl", "browser-snowplow.jsonl", "posthog-node.jsonl"] {
         cluster.send(&[traffic().join(recording).to_str().expect("a path")]);
     }
     let viewed =
         json!({"event_id": "ünïcode-🌊", "event_type": "product_viewed", "anonymous_id": "a-1", "properties": {"product_id": "sku-1"}});
+    // Once something has been told, there is a time to be late by.
+    poll("a window to close", || !cluster.tail("windows").is_empty(), || cluster.log());
+    let late = json!({"event_id": "late", "event_type": "product_viewed", "anonymous_id": "a-1", "event_time": "2020-01-01T00:00:00Z"});
     let unknown = json!({"event_id": "rejected", "event_type": "no_such_type", "anonymous_id": "a-1"});
-    for event in [&viewed, &viewed, &unknown] {
+    for event in [&viewed, &viewed, &late, &unknown] {
         cluster.accepted("/v1/events", event);
     }
     let totals = cluster.settled();
@@ -55,6 +59,13 @@ fn plain(mut record: Value) -> Value {
     }
     if fields.contains_key("provenance") {
         fields.remove("pipeline");
+    }
+    for partial in fields.get_mut("partials").and_then(Value::as_array_mut).into_iter().flatten() {
+        for name in ["bucket", "since"] {
+            if let Some(time) = partial[name].as_str() {
+                partial[name] = Micros::parse_rfc3339(time).expect("a time").0.into();
+            }
+        }
     }
     for name in ["watermark", "clock"] {
         if let Some(time) = fields.get_mut(name) {

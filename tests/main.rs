@@ -15,3 +15,4 @@ mod recordings;
 mod roles;
 mod tidy;
 mod up;
+mod windows;

@@ -5,6 +5,7 @@
 
 use super::process::Process;
 use super::{System, binary, http, poll, python};
+use forebay_schemas::topic::Topic;
 use forebay_services::{Kafka, Port, S3};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -267,13 +268,11 @@ fn settings(services: &Services, folder: &Path, name: &str, listen: &Port, admin
     let endpoint = services.endpoint.clone();
     let (listen, [gateway, enricher, sink]) = (listen.address(), admins.each_ref().map(Port::address));
     let path = |file: &str| folder.join(file).display().to_string();
-    let topic = |word: &str| format!("{name}.{word}");
     let (data, token, view_token, secret) = (path("data"), path("token"), path("view_token"), path("s3_secret"));
     let (mask, public, private) = (path("keys/mask.key"), path("keys/bad_public.key"), path("keys/bad_private.key"));
-    let (harvested, trusted, bad, delta) = (topic("harvested"), topic("trusted"), topic("bad"), topic("delta"));
     let (warehouse, catalogue) = (format!("s3://{BUCKET}/{name}/warehouse"), path("data/catalog.sqlite"));
     let (access_key, prefix, job) = (services.s3.access_key().to_owned(), name.to_owned(), name.to_owned());
-    toml::toml! {
+    let mut settings = toml::toml! {
         data = data
         [gateway]
         listen = listen
@@ -283,10 +282,6 @@ fn settings(services: &Services, folder: &Path, name: &str, listen: &Port, admin
         brokers = brokers
         replicas = 1
         min_insync_replicas = 1
-        topics.harvested.name = harvested
-        topics.trusted.name = trusted
-        topics.bad.name = bad
-        topics.delta.name = delta
         [objects]
         kind = "s3"
         bucket = BUCKET
@@ -309,7 +304,10 @@ fn settings(services: &Services, folder: &Path, name: &str, listen: &Port, admin
         [admin]
         token_file = token
         view_token_file = view_token
-    }
+    };
+    let names = Topic::ALL.map(|topic| format!("[log.topics.{}]\nname = \"{name}.{}\"\n", topic.word(), topic.word()));
+    merge(&mut settings, names.concat().parse().expect("TOML"));
+    settings
 }
 
 /// One test at a time: a server refuses to make what another is making.

@@ -24,10 +24,6 @@ fn declared(uid: &str, kind: WindowKind, key: &[&str], lateness: i64) -> Declara
     }
 }
 
-fn tumbling(uid: &str) -> Declaration {
-    declared(uid, WindowKind::Tumbling { size_micros: 10 * SECOND, zone: None }, &["event_type"], 0)
-}
-
 /// Size and slide in seconds, lateness.
 const PANES: [(&str, i64, i64, i64); 3] = [("tumbling", 10, 10, 0), ("late", 10, 10, 15), ("sliding", 30, 10, 5)];
 const SESSIONS: &str = "sessions";

@@ -1,0 +1,99 @@
+//! Windows through `kill -9` under load: what the enricher told is what DuckDB makes of the trusted events, by the ticks that
+//! stand in the log; what it called late is what the ticks say was late.
+
+use crate::harness::{Form, System, on_both, poll, repository, soak, traffic};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const CONFIG: &str = r#"
+[gateway]
+spool.segment_age = "2s"
+[enricher]
+backend = "rocksdb"
+watermark.delay = "1s"
+[[window]]
+uid = "tumbling"
+kind = "tumbling"
+size = "2s"
+key = ["page.path", "event_type"]
+values = { n = "count", users = "count(user_id)", widths = "sum(device.screen_width)", widest = "max(device.screen_width)" }
+[[window]]
+uid = "sliding"
+kind = "sliding"
+size = "6s"
+slide = "2s"
+lateness = "1s"
+where = { event_type = { not = "page_viewed" } }
+[[window]]
+uid = "sessions"
+kind = "session"
+gap = "1s"
+key = ["anonymous_id"]
+lateness = "1s"
+"#;
+
+on_both! {
+    kills_move_no_result,
+}
+
+fn kills_move_no_result(form: Form) {
+    let (rounds, repeat) = if soak() { (20, 3_000) } else { (3, 120) };
+    let mut system = form.with(CONFIG, &[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let recordings = ["segment-node", "browser-segment", "browser-snowplow", "posthog-node", "browser-posthog"];
+    let mut send = Command::new(crate::harness::binary())
+        .arg("send")
+        .args(recordings.map(|name| traffic().join(format!("{name}.jsonl"))))
+        .args(["--to", &format!("http://{}", system.listen()), "--repeat", &repeat.to_string(), "--unique", "--resend", "--rate", "150"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
+    let mut kills = 0;
+    while kills < rounds && send.try_wait().expect("a child").is_none() {
+        std::thread::sleep(Duration::from_millis(700 + 400 * (kills % 4)));
+        system.kill();
+        system.start();
+        kills += 1;
+    }
+    assert!(send.wait().expect("a child").success());
+    assert!(kills > 1, "send ended before the kills");
+    system.settled();
+    // Every window closes: its end, its lateness and the delay are over, and the ticks have said so.
+    let told = || system.tail("windows");
+    let mut before = 0;
+    poll(
+        "nothing more to be told",
+        || told().len() == std::mem::replace(&mut before, told().len()) && open_keys(&*system) == 0.0,
+        || system.log(),
+    );
+    compare(&*system, folder.path());
+    assert_eq!(system.stop(), 0, "{}", system.log());
+}
+
+fn open_keys(system: &dyn System) -> f64 {
+    let metrics = system.get("/metrics").text();
+    let samples = metrics.lines().filter(|line| line.starts_with("forebay_timers{"));
+    samples.map(|line| line.rsplit(' ').next().expect("a sample").parse::<f64>().expect("a number")).sum()
+}
+
+/// `tests/windows.py` compares what was told with what the trusted events come to.
+fn compare(system: &dyn System, folder: &Path) {
+    for topic in ["harvested", "trusted", "windows", "late"] {
+        let lines = system.run(&["tail", topic, "--from", "earliest", "--until-idle", "1", "--ticks", "--json"]);
+        std::fs::write(folder.join(format!("{topic}.jsonl")), lines).expect("written");
+    }
+    let python = std::env::var("FOREBAY_PYTHON").expect("FOREBAY_PYTHON: run the tests by ./x test");
+    let output = Command::new(python).arg(repository().join("tests/windows.py")).arg(folder).output().expect("python starts");
+    assert!(output.status.success(), "windows.py: {}", String::from_utf8_lossy(&output.stderr));
+    let told = String::from_utf8(output.stdout).expect("text");
+    println!("{told}");
+    let windows: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+    assert_eq!(windows.len(), 3);
+    for window in windows {
+        assert_eq!(window["differences"], serde_json::json!([]), "{window}");
+        assert!(window["results"].as_u64() >= Some(3) && window["events"].as_u64() > Some(100), "{window}");
+    }
+}
