@@ -42,6 +42,20 @@ pub struct WindowConfig {
     /// How long after its end a window still takes events, in log time.
     #[serde(default = "at_once")]
     pub lateness: Span,
+    /// When results are told.
+    #[serde(default)]
+    pub emit: Emit,
+}
+
+/// `"final"`, or `{ update = "10s" }`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Emit {
+    /// When a window ends, and again when something changes within its lateness.
+    #[default]
+    Final,
+    /// This often before that too, if something is new.
+    Update(Span),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
@@ -70,6 +84,10 @@ impl WindowConfig {
             conditions: conditions.collect::<Result<_, WindowError>>()?,
             values: self.values.clone(),
             lateness_micros: micros(self.lateness.0),
+            update_micros: match self.emit {
+                Emit::Final => None,
+                Emit::Update(every) => Some(micros(every.0)),
+            },
         })
     }
 
@@ -192,7 +210,9 @@ mod tests {
                 Condition::Bounds(vec![(Relation::AtLeast, number("1.5")), (Relation::Below, number("2"))]),
             ]
         );
-        let session = read(json!({"uid": "s", "kind": "session", "gap": "30m", "key": ["user_id"]})).expect("a window");
+        let session =
+            read(json!({"uid": "s", "kind": "session", "gap": "30m", "key": ["user_id"], "emit": {"update": "10s"}})).expect("a window");
+        assert_eq!(session.update_micros, Some(10_000_000));
         assert_eq!((session.kind, session.lateness_micros), (Kind::Session { gap_micros: 1_800_000_000 }, 0));
     }
 
@@ -209,6 +229,7 @@ mod tests {
             (with("slides", json!("1m")), "unknown field `slides`"),
             (with("kind", json!("sliding")), "slide: is missing"),
             (with("kind", json!("session")), "gap: is missing"),
+            (with("emit", json!("often")), "unknown variant `often`"),
             (with("gap", json!("1m")), "gap: does not go with this kind"),
             (with("slide", json!("1m")), "slide: does not go with this kind"),
             (with("where", json!({"a": []})), "where: a: an empty list"),

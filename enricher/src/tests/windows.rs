@@ -21,6 +21,7 @@ fn declared(uid: &str, kind: WindowKind, key: &[&str], lateness: i64) -> Declara
         conditions: BTreeMap::new(),
         values: values.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
         lateness_micros: lateness * SECOND,
+        update_micros: None,
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Declaration {
     /// By name in the result: `count`, `sum(properties.price)` …
     pub values: BTreeMap<String, String>,
     pub lateness_micros: i64,
+    /// How often a window with something new in it is told before it ends; `None`: when it ends.
+    pub update_micros: Option<i64>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -114,13 +116,13 @@ pub fn windows(declared: &[Declaration], catalog: &Catalog) -> Result<Vec<Window
 
 impl Window {
     pub fn new(declaration: &Declaration, catalog: &Catalog) -> Result<Window, WindowError> {
-        let Declaration { uid, kind, key, conditions, values, lateness_micros } = declaration;
+        let Declaration { uid, kind, key, conditions, values, lateness_micros, update_micros } = declaration;
         let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if uid.is_empty() || uid.len() > limit::WINDOW_UID_BYTES || !uid.chars().all(named) {
             return fail("uid", "expected 1 to 64 letters, digits, hyphens, underscores and dots");
         }
         let types = types(conditions, catalog)?;
-        let operator = operator(kind, *lateness_micros, key)?;
+        let operator = operator(kind, *lateness_micros, *update_micros, key)?;
         let field = |at: &'static str, path: &str| Field::new(path, &types, catalog).map_err(|error| of_field(at, &error));
         let mut all: Vec<Field> = key.iter().map(|path| field("key", path)).collect::<Result<_, _>>()?;
         all.sort_by(|one, other| one.path.cmp(&other.path));
@@ -236,11 +238,14 @@ fn types<'d>(conditions: &'d BTreeMap<String, Condition>, catalog: &Catalog) -> 
 
 impl Declaration {
     fn meaning(&self) -> String {
-        let Declaration { uid: _, kind, key, conditions, values, lateness_micros } = self;
+        let Declaration { uid: _, kind, key, conditions, values, lateness_micros, update_micros } = self;
         let mut key = key.clone();
         key.sort();
         let conditions: BTreeMap<&String, Value> = conditions.iter().map(|(path, condition)| (path, condition.to_json())).collect();
         let mut meaning = json!({"version": MEANING, "key": key, "where": conditions, "values": values, "lateness": lateness_micros});
+        if let Some(every) = update_micros {
+            meaning["update"] = json!(every);
+        }
         match kind {
             Kind::Tumbling { size_micros, zone } => {
                 meaning["tumbling"] = json!({"size": size_micros, "zone": zone});
@@ -265,13 +270,14 @@ impl Kind {
     }
 }
 
-fn operator(kind: &Kind, lateness_micros: i64, key: &[String]) -> Result<Operator, WindowError> {
+fn operator(kind: &Kind, lateness_micros: i64, update_micros: Option<i64>, key: &[String]) -> Result<Operator, WindowError> {
     let within = |key: &'static str, micros: i64, least: i64| match micros {
         micros if micros < least => fail(key, "is too short: at least 1s"),
         micros if micros > limit::WINDOW_MICROS => fail(key, "is too long: at most 400d"),
         micros => Ok(micros),
     };
     within("lateness", lateness_micros, 0)?;
+    update_micros.map(|every| within("emit", every, limit::WINDOW_MICROS_MIN)).transpose()?;
     let grid = |key: &'static str, micros: i64, zone: &Option<String>| {
         let micros = within(key, micros, limit::WINDOW_MICROS_MIN)?;
         Grid::new(micros, zone.as_deref()).map_err(|error| {
@@ -281,7 +287,7 @@ fn operator(kind: &Kind, lateness_micros: i64, key: &[String]) -> Result<Operato
     };
     match kind {
         Kind::Tumbling { size_micros, zone } => {
-            Ok(Operator::Panes(Panes { grid: grid("size", *size_micros, zone)?, panes: 1, lateness_micros }))
+            Ok(Operator::Panes(Panes { grid: grid("size", *size_micros, zone)?, panes: 1, lateness_micros, update_micros }))
         }
         Kind::Sliding { size_micros, slide_micros, zone } => {
             let size = within("size", *size_micros, limit::WINDOW_MICROS_MIN)?;
@@ -290,14 +296,14 @@ fn operator(kind: &Kind, lateness_micros: i64, key: &[String]) -> Result<Operato
             if size % slide_micros != 0 || panes > limit::WINDOW_PANES {
                 return fail("slide", &format!("divides size, into at most {} parts", limit::WINDOW_PANES));
             }
-            Ok(Operator::Panes(Panes { grid, panes, lateness_micros }))
+            Ok(Operator::Panes(Panes { grid, panes, lateness_micros, update_micros }))
         }
         Kind::Session { gap_micros } => {
             let gap_micros = within("gap", *gap_micros, limit::WINDOW_MICROS_MIN)?;
             if !key.iter().any(|path| IDENTITIES.contains(&path.as_str())) {
                 return fail("key", "a session is somebody's: name anonymous_id or user_id among the key's fields");
             }
-            Ok(Operator::Sessions(Sessions { gap_micros, lateness_micros }))
+            Ok(Operator::Sessions(Sessions { gap_micros, lateness_micros, update_micros }))
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Owns: the panes of a key, when its windows are told, when a pane is gone. Does not own: the grid, what is kept.
 //! A window takes `panes` buckets that follow one another; a tumbling one takes one.
 //! It is told when the watermark reaches its end, again with each event that comes within its lateness, and last, as final,
-//! when that is over. State: a line a key, which changes with the set of its panes and never with an event alone, and a
+//! when that is over; before its end too, now and then, if it is declared so. State: a line a key, which changes with the set of its panes and never with an event alone, and a
 //! pane a bucket. Both encodings are persisted.
 
 use super::grid::{Grid, Span};
@@ -20,6 +20,8 @@ pub struct Panes {
     pub panes: usize,
     /// How long after its end a window still takes events.
     pub lateness_micros: i64,
+    /// How often a window with something new in it is told before it ends.
+    pub update_micros: Option<i64>,
 }
 
 /// Where an event counts.
@@ -35,8 +37,10 @@ pub struct Pane {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Line {
     panes: BTreeSet<Pane>,
-    /// Of windows told more than once and not yet final, by their start.
+    /// The last revision of windows that are not final, by their start. What ended and is not here was told once.
     revised: BTreeMap<Micros, u32>,
+    /// Buckets with something new since the last update.
+    fresh: BTreeSet<Micros>,
     due: Option<Micros>,
 }
 
@@ -70,20 +74,21 @@ impl Panes {
         merge(state, &mut all, kept)?;
         state.put_pane(key, pane, Some(measure::encode(&all)));
         let bucket = self.grid.at(pane.bucket);
-        if bucket.end > watermark && !is_new {
+        if bucket.end > watermark && !is_new && self.update_micros.is_none() {
             // No window of it has ended, and the line knows of it.
             return Ok(());
         }
         let before = self.line(state, key)?;
         let mut line = before.clone();
         line.panes.insert(pane);
+        if self.update_micros.is_some() && self.last_end(bucket) > watermark {
+            line.fresh.insert(pane.bucket);
+        }
         // Those whose time has come are told at once.
         let counts = |span: &Span| pane.since.is_none_or(|since| since <= span.start) && self.closes(span.end) > watermark;
         for span in self.windows_of(bucket).into_iter().filter(counts).take_while(|span| span.end <= watermark) {
-            if before.of(span).next().is_some() {
-                line.revised.entry(span.start).and_modify(|revision| *revision += 1).or_insert(2);
-            }
-            out.push(self.told(state, key, &line, span, false)?);
+            let told = before.of(span).next().is_some();
+            out.push(self.told(state, key, &mut line, span, told, false)?);
         }
         self.put(state, key, &before, line, watermark);
         Ok(())
@@ -95,22 +100,30 @@ impl Panes {
         let mut line = before.clone();
         let closed = at.0.checked_sub(self.lateness_micros).and_then(|end| self.ending(&line, Micros(end)));
         if let Some(span) = closed {
-            if self.lateness_micros > 0 {
-                line.revised.entry(span.start).and_modify(|revision| *revision += 1).or_insert(2);
-            }
-            out.push(self.told(state, key, &line, span, true)?);
-            line.revised.remove(&span.start);
+            out.push(self.told(state, key, &mut line, span, self.lateness_micros > 0, true)?);
         }
         if self.lateness_micros > 0
             && let Some(span) = self.ending(&line, at)
         {
-            out.push(self.told(state, key, &line, span, false)?);
+            out.push(self.told(state, key, &mut line, span, false, false)?);
+        }
+        if self.next_update(&line, Micros(at.0.saturating_sub(1))) == Some(at) {
+            let fresh = std::mem::take(&mut line.fresh);
+            let windows: BTreeSet<Span> = fresh.iter().flat_map(|start| self.windows_of(self.grid.at(*start))).collect();
+            for span in windows.into_iter().filter(|span| span.end > at) {
+                if line.of(span).next().is_some() {
+                    let told = self.told(state, key, &mut line, span, false, false)?;
+                    line.revised.insert(span.start, told.revision);
+                    out.push(told);
+                }
+            }
         }
         // What no window counts any more is gone.
         let over: Vec<Pane> =
             line.panes.iter().copied().take_while(|pane| self.closes(self.last_end(self.grid.at(pane.bucket))) <= at).collect();
         for pane in over {
             line.panes.remove(&pane);
+            line.fresh.remove(&pane.bucket);
             state.put_pane(key, pane, None);
         }
         self.put(state, key, &before, line, at);
@@ -120,7 +133,13 @@ impl Panes {
     /// The next time behind `now` at which a window ends or closes.
     pub fn next_bound(&self, now: Micros) -> Micros {
         let closes = now.0.checked_sub(self.lateness_micros).map(|closed| self.closes(self.grid.at(Micros(closed)).end));
-        closes.into_iter().chain([self.grid.at(now).end]).min().unwrap_or(now)
+        let update = self.update_micros.map(|every| multiple_after(now, every));
+        closes.into_iter().chain(update).chain([self.grid.at(now).end]).min().unwrap_or(now)
+    }
+
+    /// When what is new is told next, if anything is.
+    fn next_update(&self, line: &Line, now: Micros) -> Option<Micros> {
+        self.update_micros.filter(|_| !line.fresh.is_empty()).map(|every| multiple_after(now, every))
     }
 
     /// From the oldest.
@@ -174,7 +193,8 @@ impl Panes {
         ends.min()
     }
 
-    fn told<S: State>(&self, state: &S, key: &[u8], line: &Line, span: Span, is_final: bool) -> Result<Told, S::Error> {
+    /// `before`: it was told when it ended.
+    fn told<S: State>(&self, state: &S, key: &[u8], line: &mut Line, span: Span, before: bool, is_final: bool) -> Result<Told, S::Error> {
         let mut all: Option<Vec<Kept>> = None;
         for pane in line.of(span) {
             let pane = self.pane(state, key, *pane)?.ok_or_else(|| state.corrupt("a pane is missing"))?;
@@ -183,7 +203,12 @@ impl Panes {
                 None => all = Some(pane),
             }
         }
-        let revision = line.revised.get(&span.start).copied().unwrap_or(1);
+        let revision = line.revised.get(&span.start).map_or(1 + u32::from(before), |last| last.saturating_add(1));
+        if is_final {
+            line.revised.remove(&span.start);
+        } else if revision > 1 {
+            line.revised.insert(span.start, revision);
+        }
         Ok(Told { span, revision, is_final, kept: all.ok_or_else(|| state.corrupt("a window is empty"))? })
     }
 
@@ -202,7 +227,7 @@ impl Panes {
         let tell = self.next_end(&line, now);
         let close = now.0.checked_sub(self.lateness_micros).and_then(|closed| self.next_end(&line, Micros(closed)));
         let close = close.map(|end| Micros(end.0.saturating_add(self.lateness_micros)));
-        line.due = [tell, close].into_iter().flatten().min();
+        line.due = [tell, close, self.next_update(&line, now)].into_iter().flatten().min();
         if line.due != before.due {
             state.set_timer(key, before.due, line.due);
         }
@@ -210,6 +235,11 @@ impl Panes {
             state.put_line(key, (!line.panes.is_empty()).then(|| line.encode()));
         }
     }
+}
+
+/// The first multiple of `every` behind `now`.
+pub(super) fn multiple_after(now: Micros, every: i64) -> Micros {
+    Micros(now.0.saturating_sub(now.0.rem_euclid(every)).saturating_add(every))
 }
 
 impl Line {
@@ -243,6 +273,8 @@ impl Line {
             },
             &mut out,
         );
+        let fresh: Vec<Micros> = self.fresh.iter().copied().collect();
+        avro::array(&fresh, |start, out| avro::long(start.0, out), &mut out);
         out
     }
 
@@ -259,7 +291,9 @@ impl Line {
             let start = r.micros()?;
             Ok((start, u32::try_from(r.long()?).map_err(|_| DecodeError("revision out of range"))?))
         })?;
+        let fresh = r.array(Reader::micros)?;
         r.end()?;
-        Ok(Line { panes: panes.into_iter().collect(), revised: revised.into_iter().collect(), due })
+        let (panes, revised, fresh) = (panes.into_iter().collect(), revised.into_iter().collect(), fresh.into_iter().collect());
+        Ok(Line { panes, revised, fresh, due })
     }
 }

@@ -9,6 +9,7 @@
 
 use super::grid::Span;
 use super::measure::Kept;
+use super::panes::multiple_after;
 use super::{Missed, State, Told, merge};
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::avro::{self, DecodeError, Reader};
@@ -18,6 +19,8 @@ pub struct Sessions {
     pub gap_micros: i64,
     /// How long after its end a session still takes events.
     pub lateness_micros: i64,
+    /// How often a session with something new in it is told before it ends.
+    pub update_micros: Option<i64>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,6 +30,8 @@ struct Session {
     last: Micros,
     /// Of what was last told under its start; 0: nothing.
     revision: u32,
+    /// Something is new since the last update.
+    is_fresh: bool,
     kept: Vec<Kept>,
 }
 
@@ -65,7 +70,7 @@ impl Sessions {
         }
         let place = line.live.partition_point(|session| self.end(session.last) <= at);
         let count = line.live[place..].iter().take_while(|session| joined(session)).count();
-        let mut all = Session { start: at, last: at, revision: 0, kept: kept.to_vec() };
+        let mut all = Session { start: at, last: at, revision: 0, is_fresh: self.update_micros.is_some(), kept: kept.to_vec() };
         for session in line.live.drain(place..place + count) {
             merge(state, &mut all.kept, &session.kept)?;
             all.last = all.last.max(session.last);
@@ -97,6 +102,10 @@ impl Sessions {
         for session in line.live.iter_mut().filter(|session| self.end(session.last) == at) {
             out.push(self.tell(session, false));
         }
+        let is_update = self.update_micros.is_some_and(|every| multiple_after(Micros(at.0.saturating_sub(1)), every) == at);
+        for session in line.live.iter_mut().filter(|session| is_update && session.is_fresh && self.end(session.last) > at) {
+            out.push(self.tell(session, false));
+        }
         line.closed = line.closed.filter(|closed| self.forgets(*closed) > at);
         self.put(state, key, due, line, at);
         Ok(())
@@ -115,6 +124,7 @@ impl Sessions {
 
     fn tell(&self, session: &mut Session, is_final: bool) -> Told {
         session.revision += 1;
+        session.is_fresh = false;
         let span = Span { start: session.start, end: self.end(session.last) };
         Told { span, revision: session.revision, is_final, kept: session.kept.clone() }
     }
@@ -123,7 +133,8 @@ impl Sessions {
     fn put<S: State>(&self, state: &mut S, key: &[u8], due: Option<Micros>, mut line: Line, now: Micros) {
         let next = |session: &Session| {
             let end = self.end(session.last);
-            if end > now { end } else { self.closes(end) }
+            let update = self.update_micros.filter(|_| session.is_fresh && end > now).map(|every| multiple_after(now, every));
+            update.into_iter().chain([if end > now { end } else { self.closes(end) }]).min().unwrap_or(end)
         };
         line.due = line.live.iter().map(next).chain(line.closed.map(|closed| self.forgets(closed))).min();
         if line.due != due {
@@ -148,6 +159,7 @@ impl Line {
                 avro::long(session.start.0, out);
                 avro::long(session.last.0.wrapping_sub(session.start.0), out);
                 avro::long(i64::from(session.revision), out);
+                avro::boolean(session.is_fresh, out);
                 avro::array(&session.kept, Kept::encode, out);
             },
             &mut out,
@@ -173,7 +185,8 @@ impl Line {
         let live = r.array(|r| {
             let (start, last) = span(r)?;
             let revision = u32::try_from(r.long()?).map_err(|_| DecodeError("revision out of range"))?;
-            Ok(Session { start, last, revision, kept: r.array(Kept::decode)? })
+            let is_fresh = r.boolean()?;
+            Ok(Session { start, last, revision, is_fresh, kept: r.array(Kept::decode)? })
         })?;
         let closed = r.optional(span)?.map(|(start, end)| Span { start, end });
         r.end()?;

@@ -179,7 +179,12 @@ fn check(panes: &Panes, steps: &[Step]) -> Result<(), TestCaseError> {
     }
     for ((key, span), kept) in &reference.windows {
         let told = last.remove(&(key.clone(), *span));
-        prop_assert_eq!(told.map(|told| &told.kept), (span.end <= reference.watermark).then_some(kept), "{:?}", span);
+        if span.end <= reference.watermark {
+            prop_assert_eq!(told.map(|told| &told.kept), Some(kept), "{:?}", span);
+        } else {
+            let early = told.is_none_or(|told| panes.update_micros.is_some() && told.kept[0].count <= kept[0].count);
+            prop_assert!(early, "{span:?} was told before it ended: {told:?}");
+        }
         let closed = span.end.0.saturating_add(panes.lateness_micros) <= reference.watermark.0;
         prop_assert_eq!(told.is_some_and(|told| told.is_final), closed, "{:?}", span);
     }
@@ -276,6 +281,9 @@ fn check_sessions(rule: &Sessions, steps: &[Step]) -> Result<(), TestCaseError> 
             if span.end <= now {
                 prop_assert_eq!(told.map(|told| (told.span, &told.kept)), Some((*span, kept)));
                 prop_assert_eq!(told.map(|told| told.is_final), Some(span.end.0 + rule.lateness_micros <= now.0));
+            } else {
+                // What was told before it grew.
+                prop_assert!(told.is_none_or(|told| !told.is_final && told.kept[0].count <= kept[0].count), "{told:?}");
             }
         }
     }
@@ -297,8 +305,9 @@ proptest! {
         steps in prop_oneof![steps(100), round_steps()],
         gap in prop_oneof![Just(5_i64), Just(10), 1..60_i64],
         lateness in prop_oneof![Just(0_i64), Just(10), 0..80_i64],
+        update in prop::option::of(prop_oneof![Just(5_i64), 1..40_i64]),
     ) {
-        check_sessions(&Sessions { gap_micros: gap, lateness_micros: lateness }, &steps)?;
+        check_sessions(&Sessions { gap_micros: gap, lateness_micros: lateness, update_micros: update }, &steps)?;
     }
 
     #[test]
@@ -307,8 +316,9 @@ proptest! {
         size in prop_oneof![Just(5_i64), Just(10), 1..60_i64],
         panes in 1..6_usize,
         lateness in prop_oneof![Just(0_i64), Just(10), 0..80_i64],
+        update in prop::option::of(prop_oneof![Just(5_i64), 1..40_i64]),
     ) {
-        check(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: lateness }, &steps)?;
+        check(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: lateness, update_micros: update }, &steps)?;
     }
 }
 
@@ -333,7 +343,7 @@ proptest! {
             }
         }
         let grid = Grid::new(hours * HOUR_MICROS, Some(zone)).expect("a grid");
-        check(&Panes { grid, panes, lateness_micros: lateness * HOUR_MICROS }, &steps)?;
+        check(&Panes { grid, panes, lateness_micros: lateness * HOUR_MICROS, update_micros: None }, &steps)?;
     }
 }
 
@@ -416,14 +426,15 @@ proptest! {
         size in prop_oneof![Just(5_i64), Just(10), 1..60_i64],
         panes in 1..6_usize,
         lateness in prop_oneof![Just(0_i64), Just(10), 0..80_i64],
+        update in prop::option::of(prop_oneof![Just(5_i64), 1..40_i64]),
     ) {
-        check_two_stages(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: lateness }, &steps)?;
+        check_two_stages(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: lateness, update_micros: update }, &steps)?;
     }
 }
 
 #[test]
 fn an_event_at_the_watermark_is_not_late_and_one_at_the_end_is_in_the_next() {
-    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0 };
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0, update_micros: None };
     let event = |at| Step::Event { key: 0, at, number: Some(1) };
     let (outcome, _) = run(&panes, &[event(9), event(10), Step::Watermark(10), event(10), event(9), Step::Watermark(20)]);
     let told: Vec<_> = outcome.told.iter().map(|(_, told)| (told.span.start.0, told.kept[0].count, told.revision, told.is_final)).collect();
@@ -434,7 +445,7 @@ fn an_event_at_the_watermark_is_not_late_and_one_at_the_end_is_in_the_next() {
 
 #[test]
 fn timers_are_fired_in_the_order_of_time_and_key() {
-    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0 };
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0, update_micros: None };
     let event = |key, at| Step::Event { key, at, number: None };
     let (outcome, _) = run(&panes, &[event(2, 15), event(1, 15), event(2, 5), event(0, 25), Step::Watermark(100)]);
     let order: Vec<_> = outcome.told.iter().map(|(key, told)| (told.span.end.0, key[0])).collect();
@@ -444,7 +455,7 @@ fn timers_are_fired_in_the_order_of_time_and_key() {
 /// An event changes its pane alone: a delta does not grow with the windows that it is in.
 #[test]
 fn an_event_of_a_known_pane_leaves_the_line_alone() {
-    let panes = Panes { grid: Grid::Elapsed(60), panes: 60, lateness_micros: 0 };
+    let panes = Panes { grid: Grid::Elapsed(60), panes: 60, lateness_micros: 0, update_micros: None };
     let event = |at| Step::Event { key: 0, at, number: None };
     let (_, before) = run(&panes, &[event(5)]);
     let (_, after) = run(&panes, &[event(5), event(6)]);
@@ -454,7 +465,7 @@ fn an_event_of_a_known_pane_leaves_the_line_alone() {
 
 #[test]
 fn state_that_is_not_sound_is_told() {
-    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0 };
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0, update_micros: None };
     let (_, sound) = run(&panes, &[Step::Event { key: 0, at: 5, number: None }]);
     let fire = |state: &mut Memory| panes.fire(state, &[0], Micros(10), &mut Vec::new()).expect_err("unsound");
     let mut state = sound.clone();
@@ -475,7 +486,7 @@ fn state_that_is_not_sound_is_told() {
 /// A late event between two sessions makes one of the three; what was told of the second is taken back.
 #[test]
 fn sessions_merge_three_ways() {
-    let sessions = Sessions { gap_micros: 10, lateness_micros: 100 };
+    let sessions = Sessions { gap_micros: 10, lateness_micros: 100, update_micros: None };
     let event = |at| Step::Event { key: 0, at, number: Some(at) };
     let (outcome, _) = run(&sessions, &[event(0), event(16), Step::Watermark(30), event(8), Step::Watermark(126)]);
     let told: Vec<_> = outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, t.kept[0].count, t.revision, t.is_final)).collect();
@@ -485,7 +496,7 @@ fn sessions_merge_three_ways() {
 /// Events at 0 and 3 with a gap of 5, and the watermark at 6 between them: the second falls into a session that is over.
 #[test]
 fn sessions_without_lateness_do_not_overlap() {
-    let sessions = Sessions { gap_micros: 5, lateness_micros: 0 };
+    let sessions = Sessions { gap_micros: 5, lateness_micros: 0, update_micros: None };
     let event = |at| Step::Event { key: 0, at, number: None };
     let (outcome, _) = run(&sessions, &[event(0), Step::Watermark(6), event(3), event(5), Step::Watermark(10)]);
     let told: Vec<_> = outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, t.kept[0].count)).collect();
@@ -495,10 +506,36 @@ fn sessions_without_lateness_do_not_overlap() {
 
 #[test]
 fn an_open_session_is_small() {
-    let sessions = Sessions { gap_micros: 1_800_000_000, lateness_micros: 3_600_000_000 };
+    let sessions = Sessions { gap_micros: 1_800_000_000, lateness_micros: 3_600_000_000, update_micros: None };
     let from = 1_796_000_000_000_000;
     let events = (0..1_000).map(|n| Step::Event { key: 0, at: from + n * 1_000_000, number: Some(1_999_000_000_000 + n) });
     let (_, state) = run(&sessions, &events.collect::<Vec<_>>());
     let bytes = state.lines[&vec![0]].len();
     assert!(bytes <= 200, "{bytes}");
+}
+
+/// Now and then what is new is told, of every window that it is in; what is not new is not.
+#[test]
+fn windows_with_something_new_are_told_before_they_end() {
+    let event = |at| Step::Event { key: 0, at, number: None };
+    let times = [event(1), Step::Watermark(3), Step::Watermark(5), Step::Watermark(9), event(12), event(8), Step::Watermark(17)];
+    let told = |operator: &dyn Operator| {
+        let (outcome, _) = run(operator, &[times.as_slice(), &[Step::Watermark(60)]].concat());
+        outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, t.kept[0].count, t.revision, t.is_final)).collect::<Vec<_>>()
+    };
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 2, lateness_micros: 0, update_micros: Some(5) };
+    assert_eq!(
+        told(&panes),
+        [
+            (-10, 10, 1, 1, false),
+            (0, 20, 1, 1, false),
+            (-10, 10, 2, 2, true),
+            (0, 20, 3, 2, false),
+            (10, 30, 1, 1, false),
+            (0, 20, 3, 3, true),
+            (10, 30, 1, 2, true),
+        ]
+    );
+    let sessions = Sessions { gap_micros: 10, lateness_micros: 0, update_micros: Some(5) };
+    assert_eq!(told(&sessions), [(1, 11, 1, 1, false), (1, 22, 3, 2, false), (1, 22, 3, 3, true)]);
 }

@@ -17,6 +17,7 @@ fn tumbling() -> Declaration {
         conditions: BTreeMap::from([("event_type".to_owned(), is("page_viewed"))]),
         values: BTreeMap::new(),
         lateness_micros: 0,
+        update_micros: None,
     }
 }
 
@@ -154,6 +155,7 @@ fn what_cannot_be_a_window_is_refused_by_its_key() {
         (with(&|d| d.kind = Kind::Session { gap_micros: MINUTE }), "key: a session is somebody's"),
         (with(&|d| d.kind = Kind::Session { gap_micros: 0 }), "gap: is too short"),
         (with(&|d| d.lateness_micros = -1), "lateness: is too short"),
+        (with(&|d| d.update_micros = Some(0)), "emit: is too short"),
         (with(&|d| d.key = vec!["source".into(), "source".into()]), "key: names a field twice"),
         (
             with(&|d| {
