@@ -67,6 +67,11 @@ impl Overlay {
         Overlay { record: Vec::new(), batch: Writes::default(), in_flight: Writes::default(), backend }
     }
 
+    /// Nothing waits to be committed.
+    pub fn is_clean(&self) -> bool {
+        self.record.is_empty() && self.batch.ops.is_empty()
+    }
+
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
     }

@@ -158,6 +158,8 @@ impl Task {
             partition,
             horizon: Horizon::new(rules.pipeline.options().dedup_ttl_micros),
             rules,
+            // What windows are new, or are let go, should not wait for an event.
+            pending: Pending { events: usize::from(!overlay.is_clean()), ..Pending::default() },
             overlay,
             batch_began: progress.clock,
             in_flight_began: None,
@@ -172,7 +174,6 @@ impl Task {
             seq,
             from_offset: offset,
             next_offset: offset,
-            pending: Pending::default(),
         })
     }
 

@@ -510,7 +510,7 @@ pub fn pipeline_of(options: Options, windows: &[Declaration]) -> Arc<Pipeline> {
     Arc::new(pipeline.with_windows(windows, &catalog).expect("windows of the catalogue's fields"))
 }
 
-pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration, lanes: u32, format: Format) -> Arc<Rules> {
+pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration, lanes: u32, format: Format) -> Rules {
     let origin = Origin {
         harvested: log.topic_id(Topic::Harvested).expect("fake"),
         delta: log.topic_id(Topic::Delta).expect("fake"),
@@ -518,7 +518,7 @@ pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration, la
     };
     let config = Config::new(crate::state::Kind::Memory);
     let pipeline_ttl = pipeline.options().dedup_ttl_micros;
-    Arc::new(Rules {
+    Rules {
         admit: Arc::new(Brittle(pipeline.clone())),
         pipeline,
         time: progress::Rules {
@@ -532,5 +532,5 @@ pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration, la
         origin,
         format,
         life: Uuid::from_bytes(crate::task::fresh()).to_string(),
-    })
+    }
 }

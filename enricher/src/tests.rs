@@ -26,7 +26,7 @@ use crate::recovery::Recovery;
 use crate::state::{Kind, Stores};
 use crate::status::Status;
 use crate::stop::Stop;
-use crate::task::{Cut, Task};
+use crate::task::{Cut, Rules, Task};
 use crate::testing::{self, Body, FakeLog, SOURCE};
 use forebay_enricher_core::{Collision, Pipeline};
 use forebay_schemas::limit;
@@ -63,6 +63,7 @@ struct World {
     kind: Kind,
     pipeline: Arc<Pipeline>,
     refresh_after: Duration,
+    dropped_windows: Vec<String>,
     format: Format,
     /// Before the folder: dropped first, as closing a store writes into it.
     life: Option<Life>,
@@ -91,6 +92,7 @@ impl World {
             kind,
             pipeline,
             refresh_after: Duration::from_secs(10),
+            dropped_windows: Vec::new(),
             format: Format::writing(Format::DEFAULT),
             dir: tempfile::tempdir().expect("a folder"),
             life: None,
@@ -121,6 +123,7 @@ impl World {
     /// Of one lane under a layout.
     fn plan_of(&self, lanes: u32, lane: i32) -> Plan {
         let rules = testing::rules(&self.log, self.pipeline.clone(), self.refresh_after, lanes, self.format);
+        let rules = Arc::new(Rules { dropped_windows: self.dropped_windows.clone(), ..rules });
         Plan {
             id: crate::lane_id(testing::JOB, lane),
             partitions: rules.layout.tasks(lane),

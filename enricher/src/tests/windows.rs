@@ -306,3 +306,263 @@ proptest! {
         check(&stormy);
     }
 }
+
+fn tumbling(uid: &str) -> Declaration {
+    declared(uid, WindowKind::Tumbling { size_micros: 10 * SECOND, zone: None }, &["anonymous_id"], 0)
+}
+
+fn world(kind: Kind, windows: &[Declaration]) -> World {
+    let mut world = World::new(kind, testing::pipeline_of(Options::default(), windows));
+    world.start().expect("starts");
+    world
+}
+
+fn append(world: &World, partition: i32, id: u32, who: &str, ago: Duration) {
+    let now = world.log.now();
+    let at = now.saturating_add_micros(-(ago.as_micros() as i64));
+    world.log.append(vec![testing::fact(partition, id, who, 1, at, now)]).expect("fake");
+}
+
+fn tick(world: &World, partition: i32, gateway: &str) {
+    world.log.append(vec![testing::tick(partition, gateway, world.log.now())]).expect("fake");
+}
+
+/// Of all partitions: key, start, values; in no order.
+fn told(world: &World, uid: &str) -> Vec<(String, i64, String)> {
+    let rows = results(world, uid).into_iter();
+    rows.map(|((key, start), rows)| (key, (start - testing::START.0) / SECOND, rows.last().expect("told").3.clone())).collect()
+}
+
+fn refused(world: &mut World) -> String {
+    world.start().expect_err("refused").to_string()
+}
+
+#[test]
+fn another_meaning_under_a_known_uid_is_refused_with_the_way_out() {
+    for kind in [Kind::Memory, Kind::RocksDb] {
+        let mut world = world(kind, &[tumbling("a"), tumbling("b")]);
+        append(&world, 0, 1, "x", Duration::ZERO);
+        world.run().expect("commits");
+        let with = |world: &mut World, windows: &[Declaration]| {
+            world.end(Restart::Stopped);
+            world.pipeline = testing::pipeline_of(Options::default(), windows);
+        };
+        with(&mut world, &[tumbling("a"), declared("b", WindowKind::Session { gap_micros: SECOND }, &["user_id"], 0)]);
+        let error = refused(&mut world);
+        assert!(error.contains("window b is declared otherwise than before") && error.contains("--allow-dropped-state b"), "{error}");
+        with(&mut world, &[tumbling("a")]);
+        let error = refused(&mut world);
+        assert!(error.contains("state holds window b") && error.contains("--allow-dropped-state b"), "{error}");
+        // Let go, and never again.
+        world.dropped_windows = vec!["b".to_owned()];
+        world.start().expect("starts");
+        append(&world, 0, 2, "x", Duration::ZERO);
+        world.run().expect("commits");
+        let entries = |world: &mut World, part: &[u8]| {
+            let mut count = 0;
+            for (task, _) in &world.life().tasks {
+                let each = &mut |key: &[u8], _: &[u8]| {
+                    count += usize::from(key.windows(part.len()).any(|bytes| bytes == part));
+                    std::ops::ControlFlow::Continue(())
+                };
+                task.backend().scan(&[0], &[0xff], each).expect("a scan");
+            }
+            count
+        };
+        assert_eq!((entries(&mut world, b"b\0{"), entries(&mut world, b"a\0{") > 0), (0, true));
+        world.dropped_windows.clear();
+        for restart in Restart::ALL {
+            world.end(restart);
+            world.start().expect("starts, and need not be told again");
+        }
+        with(&mut world, &[tumbling("a"), tumbling("b")]);
+        let error = refused(&mut world);
+        assert!(error.contains("window b was let go before"), "{error}");
+        with(&mut world, &[tumbling("a"), tumbling("c")]);
+        world.start().expect("another uid is another window");
+    }
+}
+
+/// A process with an older list must not pass over parts of a window that it does not know.
+#[test]
+fn a_part_of_an_unknown_window_stops_the_task() {
+    let mut world = world(Kind::Memory, &[tumbling("a")]);
+    append(&world, 0, 1, "x", Duration::ZERO);
+    world.run().expect("commits");
+    let part = forebay_schemas::wire::partials::encode(&forebay_schemas::wire::partials::Partials {
+        format: 1,
+        task: 1,
+        watermark: world.log.now(),
+        partials: vec![forebay_schemas::wire::partials::Partial {
+            window: "newer".into(),
+            key: "{}".into(),
+            bucket: testing::START,
+            since: None,
+            kept: Vec::new().into(),
+        }],
+    });
+    let at = forebay_stores::log::TopicPartition { topic: Topic::Repartition, partition: 0 };
+    let append = |value: Option<Vec<u8>>| {
+        let entry = forebay_stores::log::Entry { key: "1".into(), value: value.map(Into::into), headers: Vec::new() };
+        world.log.append(vec![(at, entry)]).expect("fake");
+    };
+    append(Some(part));
+    let error = world.run().expect_err("stops").to_string();
+    assert!(error.contains("a part of window newer has come") && error.contains("the same [[window]] list"), "{error}");
+    // What nobody can read neither.
+    for value in [None, Some(vec![1, 2, 3])] {
+        let mut other = self::world(Kind::Memory, &[tumbling("a")]);
+        let entry = forebay_stores::log::Entry { key: "1".into(), value: value.map(Into::into), headers: Vec::new() };
+        other.log.append(vec![(at, entry)]).expect("fake");
+        let error = other.run().expect_err("stops").to_string();
+        assert!(error.contains("repartition topic, partition 0, offset 0"), "{error}");
+    }
+}
+
+/// The brokers are away for two hours while the gateway acknowledges; then all of it comes at once, beside new events.
+#[test]
+fn h42_a_backlog_changes_no_result_and_is_not_late() {
+    let windows = [tumbling("w"), declared("s", WindowKind::Session { gap_micros: 30 * SECOND }, &["anonymous_id"], 0)];
+    let pipeline = testing::pipeline_of(Options::default(), &windows);
+    let run = |outage: bool| {
+        let mut world = World::new(Kind::Memory, pipeline.clone());
+        world.start().expect("starts");
+        let began = world.log.now();
+        let mut backlog = Vec::new();
+        // A tick is put on the log when all before it is: while the brokers are away there is none.
+        for minute in 0..180_i64 {
+            let received = began.saturating_add_micros(minute * 60 * SECOND);
+            let is_away = outage && (20..140).contains(&minute);
+            for partition in 0..PARTITIONS {
+                let who = format!("p{partition}");
+                let id = u32::try_from(minute * 2).expect("small") + u32::try_from(partition).expect("small");
+                backlog.push(testing::fact(partition, id, &who, minute, received.saturating_add_micros(-2 * SECOND), received));
+            }
+            backlog.extend((0..PARTITIONS).map(|partition| testing::tick(partition, "g", received)));
+            world.log.set_now(received);
+            if !is_away {
+                // Ten records at a time, so that old and new ones share batches.
+                for some in std::mem::take(&mut backlog).chunks(10) {
+                    world.log.append(some.to_vec()).expect("fake");
+                    world.life().turn(7).expect("commits");
+                }
+            }
+        }
+        Script::default().finish(&mut world);
+        world
+    };
+    let (calm, outage) = (run(false), run(true));
+    assert_eq!(late_events(&outage), []);
+    for uid in ["w", "s"] {
+        assert!(told(&calm, uid).len() >= 360, "{}", told(&calm, uid).len());
+        assert_eq!(told(&calm, uid), told(&outage, uid));
+    }
+}
+
+/// One client a day ahead, one a year behind, one partition without events, one of three gateways dead.
+#[test]
+fn nobody_elses_clock_moves_a_result() {
+    let run = |strange: bool| {
+        let mut world = world(Kind::Memory, &[tumbling("w")]);
+        for second in 0..1_200_u32 {
+            world.log.pass(Duration::from_secs(1));
+            if second % 5 == 0 {
+                append(&world, 0, second * 10, "well", Duration::from_secs(1));
+            }
+            if strange && second % 7 == 0 {
+                let now = world.log.now();
+                let day = 86_400 * SECOND;
+                let fact = |id, who, at: i64| testing::fact(0, id, who, 1, now.saturating_add_micros(at), now);
+                world.log.append(vec![fact(second * 10 + 1, "ahead", day), fact(second * 10 + 2, "behind", -365 * day)]).expect("fake");
+            }
+            for gateway in ["g1", "g2", "g3"] {
+                if gateway != "g3" || !strange || second < 300 {
+                    (0..PARTITIONS).for_each(|partition| tick(&world, partition, gateway));
+                }
+            }
+            world.life().turn(50).expect("commits");
+        }
+        // How far behind the log's time results were, at the end.
+        world.run().expect("commits");
+        let newest = told(&world, "w").iter().filter(|(key, ..)| key.contains("k1.")).map(|(_, start, _)| *start + 10).max();
+        let well = well(&told(&world, "w"));
+        (world, well, newest.expect("told"))
+    };
+    // The one who has the most results is the one whose clock is right.
+    fn well(rows: &[(String, i64, String)]) -> Vec<(i64, String)> {
+        let mut by_key: BTreeMap<&str, Vec<(i64, String)>> = BTreeMap::new();
+        rows.iter().for_each(|(key, start, values)| by_key.entry(key).or_default().push((*start, values.clone())));
+        by_key
+            .into_values()
+            .filter(|rows| rows.iter().any(|(_, values)| values == r#"{"n":2,"sum":2}"#))
+            .max_by_key(Vec::len)
+            .expect("somebody")
+    }
+    let (_, calm, newest) = run(false);
+    let (world, strange, newest_strange) = run(true);
+    assert!(calm.len() > 110, "{}", calm.len());
+    assert_eq!(calm, strange);
+    assert_eq!((newest, newest_strange), (1_190, 1_190), "closed within the delay and two seconds of log time");
+    // A clock ahead is taken as the receiving time; one a year behind is late, and told so.
+    let late = late_events(&world);
+    assert_eq!(late.len(), 1_200_usize.div_ceil(7) - 1, "all but the one of before the first watermark");
+}
+
+/// Many results at once are told batch by batch, and what comes meanwhile waits.
+#[test]
+fn results_of_many_keys_are_told_within_the_bounds_of_a_commit() {
+    const KEYS: u32 = 200_000;
+    let mut world =
+        world(Kind::Memory, &[declared("w", WindowKind::Tumbling { size_micros: 10 * SECOND, zone: None }, &["anonymous_id"], 0)]);
+    for id in 0..KEYS {
+        append(&world, (id % 2).cast_signed(), id, &format!("somebody-{id}"), Duration::ZERO);
+    }
+    world.run().expect("commits");
+    assert_eq!(world.life().tasks.iter().map(|(task, _)| task.windows().timers()).sum::<usize>(), KEYS as usize);
+    world.log.pass(Duration::from_secs(30));
+    (0..PARTITIONS).for_each(|partition| tick(&world, partition, "g"));
+    let mut turns = 0;
+    while world.life().turn(100).expect("commits") {
+        turns += 1;
+        let bytes = |partition| {
+            world.log.records(Topic::Delta, partition).last().map_or(0, |record| record.value.as_ref().map_or(0, bytes::Bytes::len))
+        };
+        assert!((0..PARTITIONS).all(|partition| bytes(partition) <= limit::MESSAGE_BYTES));
+    }
+    assert!(turns > 4, "{turns} commits");
+    assert_eq!(told(&world, "w").len(), KEYS as usize);
+}
+
+/// What has no TTL is put again before the deltas that held it go.
+#[test]
+fn open_windows_outlive_the_deltas_that_opened_them() {
+    let week = WindowKind::Tumbling { size_micros: 7 * 86_400 * SECOND, zone: None };
+    let mut world = World::new(
+        Kind::Memory,
+        testing::pipeline_of(Options { dedup_ttl_micros: 20 * SECOND, ..Options::default() }, &[declared("w", week, &["anonymous_id"], 0)]),
+    );
+    world.start().expect("starts");
+    (0..PARTITIONS).for_each(|partition| tick(&world, partition, "g"));
+    for id in 0..50 {
+        append(&world, 0, id, &format!("w{id}"), Duration::ZERO);
+    }
+    world.run().expect("commits");
+    for _ in 0..60 {
+        world.log.pass(Duration::from_secs(1));
+        (0..PARTITIONS).for_each(|partition| tick(&world, partition, "g"));
+        world.run().expect("commits");
+    }
+    // Retention takes all but the last 35 seconds of deltas: longer than the TTL and a round of putting again.
+    for partition in 0..PARTITIONS {
+        let at = forebay_stores::log::TopicPartition { topic: Topic::Delta, partition };
+        let kept = world.log.now().saturating_add_micros(-35 * SECOND);
+        let first = world.log.records(Topic::Delta, partition).into_iter().find(|record| record.timestamp >= kept).expect("a delta");
+        world.log.drop_before(at, first.offset);
+    }
+    world.end(Restart::FromDeltas);
+    world.start().expect("starts from deltas");
+    world.log.pass(Duration::from_secs(8 * 86_400));
+    (0..PARTITIONS).for_each(|partition| tick(&world, partition, "g"));
+    world.run().expect("commits");
+    assert_eq!(told(&world, "w").len(), 50);
+}
