@@ -1,4 +1,4 @@
-//! `./x bench path`: CPU an event through the whole path, beside a floor of the same run. `enricher`, `latency`: on Kafka.
+//! `./x bench path`: CPU an event through the whole path, beside a floor of the same run. `enricher`, `latency`, `windows`: on Kafka.
 //!
 //! The floor is what any honest gateway and enricher must pay: read the body over HTTP, append it to a file and fsync, and for each event
 //! one RocksDB get, one put and one plain append. It is frozen: tuning the product must not touch it.
@@ -6,6 +6,7 @@
 
 pub mod enricher;
 mod latency;
+mod windows;
 
 use crate::harness::{Dev, System, http};
 use serde_json::json;

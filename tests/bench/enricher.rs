@@ -31,8 +31,8 @@ use std::time::{Duration, Instant};
 const PARTITIONS: i32 = 16;
 const MILLION: u64 = 1_000_000;
 /// One in ten is a copy of the event this far back, which was no copy.
-const COPY_EVERY: u64 = 10;
-const COPY_BACK: u64 = 5_005;
+pub const COPY_EVERY: u64 = 10;
+pub const COPY_BACK: u64 = 5_005;
 const APPEND_BYTES: usize = 4 << 20;
 /// The floor's interval, which is the engine's default.
 const COMMIT: Duration = Duration::from_millis(200);
@@ -84,7 +84,7 @@ fn fill(cluster: &Cluster, events: u64) {
     let (mut entries, mut bytes) = (Vec::new(), 0);
     for n in 0..events {
         let copied = if n % COPY_EVERY == COPY_EVERY - 1 { n.saturating_sub(COPY_BACK) } else { n };
-        let (key, event) = event(n, copied, received_at);
+        let (key, event) = event(n, copied, received_at, "/shop/shoes");
         let value = Bytes::from(harvested::encode(&event));
         bytes += value.len();
         let at = TopicPartition { topic: Topic::Harvested, partition: partition_of(key.as_bytes(), PARTITIONS) };
@@ -97,7 +97,7 @@ fn fill(cluster: &Cluster, events: u64) {
 }
 
 /// What `n` identifies is where it was received; what `fact` identifies is what it says.
-fn event(n: u64, fact: u64, received_at: Micros) -> (String, Harvested) {
+pub fn event(n: u64, fact: u64, received_at: Micros, page: &str) -> (String, Harvested) {
     let id = format!("ajs-next-1796021382126-{fact:012x}-d0cadef8-82e5");
     let device = format!("e7916ca1-d0ca-4ef8-82e5-{:012x}", fact % 50_000);
     let json = json!({"timestamp": "2026-11-30T06:49:42.126Z", "type": "track", "event": "Product Clicked", "messageId": id,
@@ -105,7 +105,7 @@ fn event(n: u64, fact: u64, received_at: Micros) -> (String, Harvested) {
         "properties": {"price": 19.99, "name": "Running shoe, blue, size 42", "product_id": format!("sku-{}", fact % 900), "brand": "Northwind",
             "category": "Shoes", "variant": "blue / 42", "position": 3, "currency": "EUR", "quantity": 1, "list_id": "recommended",
             "url": "https://shop.example/shop/shoes/running-shoe-blue?utm_source=mail"},
-        "context": {"page": {"path": "/shop/shoes", "referrer": "https://search.example/", "title": "Shoes - Shop", "search": "?utm_source=mail",
+        "context": {"page": {"path": page, "referrer": "https://search.example/", "title": "Shoes - Shop", "search": "?utm_source=mail",
                 "url": "https://shop.example/shop/shoes?utm_source=mail"},
             "userAgent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36",
             "locale": "en-US", "library": {"name": "analytics.js", "version": "npm:next-1.84.3"}, "timezone": "Europe/Berlin",
@@ -132,7 +132,7 @@ fn event(n: u64, fact: u64, received_at: Micros) -> (String, Harvested) {
 }
 
 /// The engine on a full log: CPU seconds, by thread, and how long it took.
-fn engine(cluster: &mut Cluster, events: u64) -> (f64, Vec<(String, f64)>, Duration) {
+pub fn engine(cluster: &mut Cluster, events: u64) -> (f64, Vec<(String, f64)>, Duration) {
     let started = Instant::now();
     cluster.roles[ENRICHER].spawn();
     cluster.roles[ENRICHER].wait_ready();
