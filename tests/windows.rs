@@ -70,6 +70,7 @@ fn kills_move_no_result(form: Form) {
         || system.log(),
     );
     compare(&*system, folder.path());
+    explained(&*system);
     assert_eq!(system.stop(), 0, "{}", system.log());
 }
 
@@ -77,6 +78,36 @@ fn open_keys(system: &dyn System) -> f64 {
     let metrics = system.get("/metrics").text();
     let samples = metrics.lines().filter(|line| line.starts_with("forebay_timers{"));
     samples.map(|line| line.rsplit(' ').next().expect("a sample").parse::<f64>().expect("a number")).sum()
+}
+
+/// An event's story names the windows that it counts in, and those that it missed.
+fn explained(system: &dyn System) {
+    let story = |id: &str| -> Value {
+        let told = system.run(&["explain", id, "--json"]);
+        let stories: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+        stories.into_iter().find(|story| story["outcome"] == "trusted").expect("the story of a trusted event")
+    };
+    let of = |story: &Value, uid: &str| -> Value {
+        story["trusted"]["windows"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .find(|window| window["window"] == uid)
+            .expect("in the window")
+            .clone()
+    };
+    let late = system.tail("late").into_iter().find(|late| late["window"] == "sliding").expect("a late event");
+    let window = of(&story(late["event"]["event_id"].as_str().expect("an id")), "sliding");
+    assert_eq!(window["missed"]["newest"]["start"], late["start"], "{window}");
+    assert_eq!(window["missed"]["late_by_micros"], late["late_by_micros"]);
+    assert!(window["counts_in"].as_array().expect("a list").iter().all(|span| span["start"].as_str() > late["start"].as_str()), "{window}");
+    let text = system.run(&["explain", late["event"]["event_id"].as_str().expect("an id")]);
+    assert!(text.contains("   window     sliding {}") && text.contains("too late by "), "{text}");
+    let session = system.tail("windows").into_iter().find(|told| told["window"] == "sessions").expect("a session");
+    let visitor = serde_json::from_str::<Value>(session["key"].as_str().expect("a key")).expect("JSON")["anonymous_id"].clone();
+    let event = system.tail("trusted").into_iter().find(|event| event["anonymous_id"] == visitor).expect("an event");
+    let window = of(&story(event["event_id"].as_str().expect("an id")), "sessions");
+    assert_eq!(window["key"], session["key"]);
 }
 
 /// `tests/windows.py` compares what was told with what the trusted events come to.

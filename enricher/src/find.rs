@@ -7,6 +7,9 @@
 
 use crate::guard;
 use crate::seek;
+use forebay_enricher_core::combine::window::declare::{Operator, Window};
+use forebay_enricher_core::combine::window::field::View;
+use forebay_enricher_core::combine::window::grid::Span;
 use forebay_enricher_core::{Pipeline, Reject};
 use forebay_schemas::limit;
 use forebay_schemas::outcome::Outcome;
@@ -15,8 +18,8 @@ use forebay_schemas::time::Micros;
 use forebay_schemas::topic::Topic;
 use forebay_schemas::wire::avro::{DecodeError, Reader};
 use forebay_schemas::wire::harvested::{self, Harvested};
-use forebay_schemas::wire::trusted::Provenance;
-use forebay_schemas::wire::{bad, delta, trusted, unframe};
+use forebay_schemas::wire::trusted::{Provenance, Trusted};
+use forebay_schemas::wire::{bad, delta, late, trusted, unframe};
 use forebay_stores::log::{Log, LogError, Record, TopicPartition};
 use std::collections::BTreeMap;
 
@@ -88,6 +91,20 @@ pub struct Output {
     pub rejected: Option<(Stage, String)>,
     /// The fingerprint of the pipeline that decided.
     pub pipeline: String,
+    /// Of a trusted event: the windows that take it, as they are declared now.
+    pub windows: Vec<InWindow>,
+}
+
+/// An event in one of the declared windows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InWindow {
+    pub uid: String,
+    /// JSON text of an object.
+    pub key: String,
+    /// Where it counts, oldest first; of a session, which others may still change, nothing is said.
+    pub spans: Vec<Span>,
+    /// What it came too late for: the newest of those windows, and by how many microseconds.
+    pub missed: Option<(Span, i64)>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +123,7 @@ pub fn stories(log: &dyn Log, pipeline: &Pipeline, query: Query<'_>) -> Result<V
     }
     places.sort_by_key(|place| (place.event.received_at, place.event.request_id, place.event.index));
     let story = |place: Place| {
-        let told = told(log, place.partition, place.offset)?;
+        let told = told(log, pipeline, place.partition, place.offset)?;
         let now = admit(pipeline, &place.event);
         Ok(Story { stages: stages(&now, told.as_ref()), today: today(pipeline, now, told.as_ref()), told, place })
     };
@@ -149,11 +166,13 @@ fn leading_id(value: &[u8]) -> Option<&str> {
 }
 
 /// What was committed for a harvested record: by law A3 exactly one of trusted, bad, or else a duplicate.
-pub fn told(log: &dyn Log, partition: i32, offset: i64) -> Result<Option<Told>, FindError> {
+pub fn told(log: &dyn Log, pipeline: &Pipeline, partition: i32, offset: i64) -> Result<Option<Told>, FindError> {
     if let Some((at, record)) = output(log, Topic::Trusted, partition, offset, |value| Ok(trusted::decode(value)?.provenance))? {
         let value = record.value.unwrap_or_default();
         let event = trusted::decode(&value).map_err(|error| decode_error(at, record.offset, error))?;
+        let windows = in_windows(log, pipeline, &event)?;
         let output = Output {
+            windows,
             topic: at.topic,
             partition,
             offset: record.offset,
@@ -176,11 +195,51 @@ pub fn told(log: &dyn Log, partition: i32, offset: i64) -> Result<Option<Told>, 
             event_type: None,
             rejected: Some((clear.stage, clear.detail)),
             pipeline: clear.provenance.pipeline,
+            windows: Vec::new(),
         };
         return Ok(Some(Told { outcome: Outcome::Bad(clear.reason), output: Some(output) }));
     }
     let committed = committed_to(log, partition)? > offset;
     Ok(committed.then_some(Told { outcome: Outcome::Duplicate, output: None }))
+}
+
+/// The windows of a trusted event, and which of them it missed.
+fn in_windows(log: &dyn Log, pipeline: &Pipeline, event: &Trusted<'_>) -> Result<Vec<InWindow>, FindError> {
+    let view = View::of_trusted(event);
+    let missed = missed(log, &event.provenance)?;
+    let in_window = |window: &Window| {
+        let key = window.take(&view)?.key;
+        let missed = missed.iter().find(|(uid, ..)| *uid == window.uid).map(|(_, span, by)| (*span, *by));
+        let spans = match &window.operator {
+            Operator::Panes(panes) => panes.windows_at(event.event_time),
+            Operator::Sessions(_) => Vec::new(),
+        };
+        let counts = |span: &Span| missed.is_none_or(|(missed, _)| span.start > missed.start);
+        Some(InWindow { uid: window.uid.clone(), key, spans: spans.into_iter().filter(counts).collect(), missed })
+    };
+    Ok(pipeline.windows().iter().filter_map(in_window).collect())
+}
+
+/// The late events of one harvested record: window, the newest one missed, how late.
+fn missed(log: &dyn Log, place: &Provenance) -> Result<Vec<(String, Span, i64)>, FindError> {
+    let at = TopicPartition { topic: Topic::Late, partition: place.partition };
+    let late = |record: &Record| -> Result<(i64, (String, Span, i64)), FindError> {
+        let value = record.value.as_deref().unwrap_or_default();
+        let late = late::decode(value).map_err(|error| decode_error(at, record.offset, error))?;
+        let span = Span { start: late.missed.start, end: late.missed.end };
+        Ok((late.event.provenance.offset, (late.missed.window.into_owned(), span, late.missed.by_micros)))
+    };
+    let first = seek::first_past(log, at, |record| Ok::<_, FindError>(late(&record)?.0 >= place.offset))?;
+    let end = log.bounds(at)?.end;
+    let mut missed = Vec::new();
+    for record in log.reader(at, first)?.read_to(end, limit::COMMIT_BYTES, limit::WINDOWS)? {
+        let (input, of) = late(&record)?;
+        if input != place.offset {
+            break;
+        }
+        missed.push(of);
+    }
+    Ok(missed)
 }
 
 /// The output of a harvested record in one topic, found by halving: outputs stand in the order of their inputs.

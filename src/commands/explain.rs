@@ -119,10 +119,31 @@ fn text(n: usize, story: &Value) -> String {
         put("today", format!("{verdict}; the catalogue or the options have changed since"));
     }
     if trusted.is_object() {
+        for of in trusted["windows"].as_array().into_iter().flatten() {
+            put("window", window(of));
+        }
         put("table", table(&trusted["table"]));
     }
     text.pop();
     text
+}
+
+fn window(of: &Value) -> String {
+    let bounds = |span: &Value| format!("{} to {}", show(&span["start"]), show(&span["end"]));
+    let counts: Vec<String> = of["counts_in"].as_array().into_iter().flatten().map(bounds).collect();
+    let counts = match counts.as_slice() {
+        [] => String::new(),
+        [one] => format!(", counts in {one}"),
+        [first, .., last] => format!(", counts in {} windows, the first {first}, the last {last}", counts.len()),
+    };
+    let missed = &of["missed"];
+    let late = if missed.is_null() {
+        String::new()
+    } else {
+        let seconds = missed["late_by_micros"].as_f64().unwrap_or_default() / 1e6;
+        format!(", too late by {seconds} s for {}", bounds(&missed["newest"]))
+    };
+    format!("{} {}{counts}{late}", show(&of["window"]), show(&of["key"]))
 }
 
 fn table(table: &Value) -> String {

@@ -7,7 +7,8 @@ use super::query::ExplainQuery;
 use super::raw::{place_kind, place_name};
 use super::{Answer, Parts, Role};
 use anyhow::{Context, Result};
-use forebay_enricher::find::{self as outcomes, Output, Place, Said, Story};
+use forebay_enricher::find::{self as outcomes, InWindow, Output, Place, Said, Story};
+use forebay_enricher_core::combine::window::grid::Span;
 use forebay_gateway::find::{self, Found};
 use forebay_schemas::id::RequestId;
 use forebay_schemas::limit;
@@ -121,7 +122,16 @@ fn trusted_row(parts: &Parts, output: &Output) -> Result<Value> {
     Ok(json!({
         "partition": partition, "offset": offset, "event_id": output.event_id, "event_type": event_type,
         "schema_version": schema_version, "pipeline": output.pipeline, "table": table,
+        "windows": output.windows.iter().map(window).collect::<Vec<_>>(),
     }))
+}
+
+fn window(window: &InWindow) -> Value {
+    let bounds = |span: &Span| json!({"start": span.start.to_rfc3339(), "end": span.end.to_rfc3339()});
+    json!({
+        "window": window.uid, "key": window.key, "counts_in": window.spans.iter().map(bounds).collect::<Vec<_>>(),
+        "missed": window.missed.as_ref().map(|(span, by)| json!({"newest": bounds(span), "late_by_micros": by})),
+    })
 }
 
 fn request(place: &Place, found: Option<&Found>, role: Role) -> Value {

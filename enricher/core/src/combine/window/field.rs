@@ -69,7 +69,8 @@ impl<'a> View<'a> {
     pub fn of(masked: &'a Masked<'_>) -> View<'a> {
         View::of_trusted(masked.trusted())
     }
-    pub(super) fn of_trusted(event: &'a Trusted<'a>) -> View<'a> {
+    /// Of one that was published.
+    pub fn of_trusted(event: &'a Trusted<'a>) -> View<'a> {
         View { event, properties: OnceCell::new() }
     }
 

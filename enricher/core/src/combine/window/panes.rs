@@ -142,6 +142,11 @@ impl Panes {
         self.update_micros.filter(|_| !line.fresh.is_empty()).map(|every| multiple_after(now, every))
     }
 
+    /// The windows that hold `at`, from the oldest.
+    pub fn windows_at(&self, at: Micros) -> Vec<Span> {
+        self.windows_of(self.grid.at(at))
+    }
+
     /// From the oldest.
     fn windows_of(&self, bucket: Span) -> Vec<Span> {
         let mut starts = vec![bucket];
