@@ -240,3 +240,6 @@ pub const DRAIN_MS: u64 = 30_000;
 pub const EXPLAIN_LOOK_BACK_MICROS: i64 = 86_400_000_000;
 /// The least length of a token that somebody made by hand.
 pub const TOKEN_CHARS_MIN: usize = 16;
+/// Values that a window tells as its most frequent ones, and the text of one; of longer ones none is counted.
+pub const SKETCH_TOP: usize = 100;
+pub const SKETCH_TEXT_BYTES: usize = 256;

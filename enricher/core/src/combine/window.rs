@@ -14,6 +14,7 @@ pub mod measure;
 pub mod number;
 pub mod panes;
 pub mod sessions;
+pub mod sketch;
 
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::avro::{DecodeError, Reader};
