@@ -17,7 +17,7 @@ use crate::overlay::Overlay;
 use crate::state::StateError;
 use forebay_enricher_core::combine::window::declare::{Operator, Window};
 use forebay_enricher_core::combine::window::field::View;
-use forebay_enricher_core::combine::window::measure::{self, Kept};
+use forebay_enricher_core::combine::window::measure::{self, Kept, Numbers};
 use forebay_enricher_core::combine::window::panes::Pane;
 use forebay_enricher_core::combine::window::{Missed, Told};
 use forebay_enricher_core::{Masked, Pipeline};
@@ -114,7 +114,8 @@ impl Windows {
                 Operator::Sessions(sessions) => {
                     let mut out = Vec::new();
                     let mut state = Held::new(n, &window.uid, overlay, &mut effects.moved);
-                    let missed = sessions.event(&mut state, taken.key.as_bytes(), at, &taken.kept, watermark, &mut out)?;
+                    let numbers: Vec<Numbers> = taken.kept.iter().filter_map(Kept::numbers).collect();
+                    let missed = sessions.event(&mut state, taken.key.as_bytes(), at, &numbers, watermark, &mut out)?;
                     effects.told.extend(out.into_iter().map(|told| (n, taken.key.clone(), told)));
                     missed
                 }

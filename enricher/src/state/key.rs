@@ -32,16 +32,28 @@ pub enum Uid {
     Line = 6,
     /// What is kept of a bucket of it. User key as of its line; namespace: bucket, since (u64 each). As its line.
     Pane = 7,
+    /// Blocks of a pane's sketches. User key and namespace as of its pane, then the block's number (u16). As its line.
+    Block = 8,
     /// How far the repartition topic was read, and the time of each task that writes to it. User key: empty, or the task's
     /// number. No TTL.
-    Repartition = 8,
+    Repartition = 9,
     /// Counts of late events. User key: the window's uid. No TTL.
-    Late = 9,
+    Late = 10,
 }
 
 impl Uid {
-    pub const ALL: [Uid; 9] =
-        [Uid::Progress, Uid::Totals, Uid::Unclassified, Uid::Seen, Uid::Window, Uid::Line, Uid::Pane, Uid::Repartition, Uid::Late];
+    pub const ALL: [Uid; 10] = [
+        Uid::Progress,
+        Uid::Totals,
+        Uid::Unclassified,
+        Uid::Seen,
+        Uid::Window,
+        Uid::Line,
+        Uid::Pane,
+        Uid::Block,
+        Uid::Repartition,
+        Uid::Late,
+    ];
 
     pub fn from_byte(byte: u8) -> Option<Uid> {
         Uid::ALL.into_iter().find(|uid| *uid as u8 == byte)
@@ -109,7 +121,7 @@ pub fn uid_ranges(uid: Uid) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     })
 }
 
-/// All keys of windows, group by group: of `Uid::Window`, `Uid::Line` and `Uid::Pane`.
+/// All keys of windows, group by group: of `Uid::Window`, `Uid::Line`, `Uid::Pane` and `Uid::Block`.
 pub fn window_ranges() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     (0..KEY_GROUPS).map(|group| (prefix(group, Uid::Window).to_vec(), prefix(group, Uid::Repartition).to_vec()))
 }

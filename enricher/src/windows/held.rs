@@ -47,6 +47,12 @@ impl State for Held<'_> {
     fn put_pane(&mut self, key: &[u8], pane: Pane, kept: Option<Vec<u8>>) {
         self.overlay.write(pane_key(self.uid, key, pane), kept);
     }
+    fn block(&self, key: &[u8], pane: Pane, number: u16) -> Result<Option<Vec<u8>>, StateError> {
+        self.overlay.get(&block_key(self.uid, key, pane, number))
+    }
+    fn put_block(&mut self, key: &[u8], pane: Pane, number: u16, block: Option<Vec<u8>>) {
+        self.overlay.write(block_key(self.uid, key, pane, number), block);
+    }
     fn set_timer(&mut self, key: &[u8], from: Option<Micros>, to: Option<Micros>) {
         self.moved.push(Moved { window: self.window, key: key.to_vec(), from, to });
     }
@@ -64,10 +70,20 @@ pub fn line_key(uid: &str, key: &[u8]) -> Vec<u8> {
 }
 
 fn pane_key(uid: &str, key: &[u8], pane: Pane) -> Vec<u8> {
+    key::spaced(Uid::Pane, &user_key(uid, key), &namespace(pane))
+}
+
+fn block_key(uid: &str, key: &[u8], pane: Pane, number: u16) -> Vec<u8> {
+    let mut key = key::spaced(Uid::Block, &user_key(uid, key), &namespace(pane));
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+fn namespace(pane: Pane) -> [u8; 16] {
     let mut namespace = [0; 16];
     namespace[..8].copy_from_slice(&ordered(pane.bucket).to_be_bytes());
     namespace[8..].copy_from_slice(&pane.since.map_or(0, ordered).to_be_bytes());
-    key::spaced(Uid::Pane, &user_key(uid, key), &namespace)
+    namespace
 }
 
 /// Times as numbers that sort alike; 0 is before all time.
@@ -107,7 +123,7 @@ pub fn check(declared: &[Window], dropped: &[String], overlay: &mut Overlay) -> 
 fn drop_window(uid: &str, overlay: &mut Overlay) -> Result<(), StateError> {
     let mut gone = Vec::new();
     let of_it = user_key(uid, b"");
-    for kind in [Uid::Line, Uid::Pane] {
+    for kind in [Uid::Line, Uid::Pane, Uid::Block] {
         for (from, to) in key::uid_ranges(kind) {
             overlay.backend().scan(&from, &to, &mut |key, _| {
                 if key::user_key(key).starts_with(&of_it) {

@@ -51,7 +51,7 @@ impl Batch {
     pub fn add(&mut self, window: usize, key: String, pane: Pane, kept: Vec<Kept>) {
         match self.parts.entry(Place { window, key, pane }) {
             std::collections::hash_map::Entry::Occupied(mut all) => {
-                all.get_mut().iter_mut().zip(&kept).for_each(|(all, one)| all.merge(one));
+                all.get_mut().iter_mut().zip(&kept).for_each(|(all, one)| all.merge(one).expect("one window's columns are alike"));
             }
             std::collections::hash_map::Entry::Vacant(place) => {
                 place.insert(kept);

@@ -13,6 +13,7 @@ pub mod grid;
 pub mod measure;
 pub mod number;
 pub mod panes;
+pub mod pane;
 pub mod sessions;
 pub mod sketch;
 
@@ -55,6 +56,9 @@ pub trait State {
     fn put_line(&mut self, key: &[u8], line: Option<Vec<u8>>);
     fn pane(&self, key: &[u8], pane: Pane) -> Result<Option<Vec<u8>>, Self::Error>;
     fn put_pane(&mut self, key: &[u8], pane: Pane, kept: Option<Vec<u8>>);
+    /// A block of a sketch of the pane; blocks of all its sketches are numbered together.
+    fn block(&self, key: &[u8], pane: Pane, number: u16) -> Result<Option<Vec<u8>>, Self::Error>;
+    fn put_block(&mut self, key: &[u8], pane: Pane, number: u16, block: Option<Vec<u8>>);
     /// Moves the key's timer.
     fn set_timer(&mut self, key: &[u8], from: Option<Micros>, to: Option<Micros>);
     /// What is stored is not what was put there.
@@ -65,8 +69,10 @@ fn merge<S: State>(state: &S, all: &mut [Kept], more: &[Kept]) -> Result<(), S::
     if all.len() != more.len() {
         return Err(state.corrupt("other values are kept than are declared"));
     }
-    all.iter_mut().zip(more).for_each(|(all, more)| all.merge(more));
-    Ok(())
+    all.iter_mut()
+        .zip(more)
+        .try_for_each(|(all, more)| all.merge(more))
+        .map_err(|_| state.corrupt("other values are kept than are declared"))
 }
 
 #[cfg(test)]

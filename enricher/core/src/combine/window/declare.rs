@@ -9,9 +9,11 @@ use super::aggregate::Aggregate;
 use super::condition::{Condition, Literal};
 use super::field::{Field, FieldError, View};
 use super::grid::{Grid, GridError};
-use super::measure::{Kept, Measure};
+use super::measure::{Kept, Measure, Numbers};
+use super::pane::Columns;
 use super::panes::Panes;
 use super::sessions::Sessions;
+use super::sketch::{self, Sketch};
 use forebay_schemas::catalog::Catalog;
 use forebay_schemas::json;
 use forebay_schemas::limit;
@@ -92,6 +94,7 @@ enum Column {
     /// Of events that have the field.
     Present(Field),
     Numbers(Field),
+    Sketch(sketch::Kind, Field),
 }
 
 /// What a window takes of an event.
@@ -122,7 +125,6 @@ impl Window {
             return fail("uid", "expected 1 to 64 letters, digits, hyphens, underscores and dots");
         }
         let types = types(conditions, catalog)?;
-        let operator = operator(kind, *lateness_micros, *update_micros, key)?;
         let field = |at: &'static str, path: &str| Field::new(path, &types, catalog).map_err(|error| of_field(at, &error));
         let mut all: Vec<Field> = key.iter().map(|path| field("key", path)).collect::<Result<_, _>>()?;
         all.sort_by(|one, other| one.path.cmp(&other.path));
@@ -138,6 +140,8 @@ impl Window {
         }
         checks.sort_by_key(|(field, _)| field.path != EVENT_TYPE);
         let (columns, values) = columns(values, &field)?;
+        let kinds: Columns = columns.iter().map(Column::sketch).collect();
+        let operator = operator(kind, *lateness_micros, *update_micros, key, kinds)?;
         let meaning = declaration.meaning();
         let fingerprint = hash(&[&meaning, if kind.zone().is_some() { ZONES } else { "" }]);
         Ok(Window { uid: uid.clone(), fingerprint, meaning, operator, key: all, conditions: checks, columns, values })
@@ -183,8 +187,8 @@ impl Window {
             }
             json::write_string(name, &mut out);
             out.push(':');
-            match told.kept.get(*column).and_then(|kept| kept.tell(*measure)) {
-                Some(number) => out.push_str(&number.to_string()),
+            match told.kept.get(*column) {
+                Some(kept) => kept.write(*measure, &mut out),
                 None => out.push_str("null"),
             }
         }
@@ -201,9 +205,23 @@ impl Window {
 impl Column {
     fn kept(&self, event: &View<'_>) -> Kept {
         match self {
-            Column::Events => Kept::of_an_event(),
-            Column::Present(field) => field.read(event).map_or_else(Kept::default, |_| Kept::of_an_event()),
-            Column::Numbers(field) => field.read(event).and_then(|value| value.number()).map_or_else(Kept::default, Kept::of),
+            Column::Events => Kept::Numbers(Numbers::of_an_event()),
+            Column::Present(field) => Kept::Numbers(field.read(event).map_or_else(Numbers::default, |_| Numbers::of_an_event())),
+            Column::Numbers(field) => {
+                Kept::Numbers(field.read(event).and_then(|value| value.number()).map_or_else(Numbers::default, Numbers::of))
+            }
+            Column::Sketch(kind, field) => {
+                let mut sketch = Sketch::new(*kind);
+                if let Some(value) = field.read(event) {
+                    match (kind, value.number()) {
+                        (sketch::Kind::Quantiles, Some(number)) => sketch.add(sketch::Value::Number(number)),
+                        // A text in it fits: longer ones are hashes.
+                        (sketch::Kind::Distinct | sketch::Kind::Top, _) => sketch.add(sketch::Value::Text(&value.text())),
+                        (sketch::Kind::Quantiles, None) => false,
+                    };
+                }
+                Kept::Sketch(sketch)
+            }
         }
     }
 }
@@ -270,7 +288,13 @@ impl Kind {
     }
 }
 
-fn operator(kind: &Kind, lateness_micros: i64, update_micros: Option<i64>, key: &[String]) -> Result<Operator, WindowError> {
+fn operator(
+    kind: &Kind,
+    lateness_micros: i64,
+    update_micros: Option<i64>,
+    key: &[String],
+    columns: Columns,
+) -> Result<Operator, WindowError> {
     let within = |key: &'static str, micros: i64, least: i64| match micros {
         micros if micros < least => fail(key, "is too short: at least 1s"),
         micros if micros > limit::WINDOW_MICROS => fail(key, "is too long: at most 400d"),
@@ -287,7 +311,7 @@ fn operator(kind: &Kind, lateness_micros: i64, update_micros: Option<i64>, key: 
     };
     match kind {
         Kind::Tumbling { size_micros, zone } => {
-            Ok(Operator::Panes(Panes { grid: grid("size", *size_micros, zone)?, panes: 1, lateness_micros, update_micros }))
+            Ok(Operator::Panes(Panes { grid: grid("size", *size_micros, zone)?, panes: 1, lateness_micros, update_micros, columns }))
         }
         Kind::Sliding { size_micros, slide_micros, zone } => {
             let size = within("size", *size_micros, limit::WINDOW_MICROS_MIN)?;
@@ -296,12 +320,18 @@ fn operator(kind: &Kind, lateness_micros: i64, update_micros: Option<i64>, key: 
             if size % slide_micros != 0 || panes > limit::WINDOW_PANES {
                 return fail("slide", &format!("divides size, into at most {} parts", limit::WINDOW_PANES));
             }
-            Ok(Operator::Panes(Panes { grid, panes, lateness_micros, update_micros }))
+            Ok(Operator::Panes(Panes { grid, panes, lateness_micros, update_micros, columns }))
         }
         Kind::Session { gap_micros } => {
             let gap_micros = within("gap", *gap_micros, limit::WINDOW_MICROS_MIN)?;
             if !key.iter().any(|path| IDENTITIES.contains(&path.as_str())) {
                 return fail("key", "a session is somebody's: name anonymous_id or user_id among the key's fields");
+            }
+            if columns.iter().any(Option::is_some) {
+                return fail(
+                    "values",
+                    "distinct, top and quantile are for tumbling and sliding windows: a session is written whole with each event",
+                );
             }
             Ok(Operator::Sessions(Sessions { gap_micros, lateness_micros, update_micros }))
         }
@@ -309,12 +339,12 @@ fn operator(kind: &Kind, lateness_micros: i64, update_micros: Option<i64>, key: 
 }
 
 /// What is kept, and what is told of it.
-type Columns = (Vec<Column>, Vec<(String, Measure, usize)>);
+type Kepts = (Vec<Column>, Vec<(String, Measure, usize)>);
 
 fn columns(
     declared: &BTreeMap<String, String>,
     field: &dyn Fn(&'static str, &str) -> Result<Field, WindowError>,
-) -> Result<Columns, WindowError> {
+) -> Result<Kepts, WindowError> {
     if declared.len() > limit::WINDOW_VALUES {
         return fail("values", &format!("has at most {} values", limit::WINDOW_VALUES));
     }
@@ -329,10 +359,13 @@ fn columns(
                 let field = field("values", &path)?;
                 match measure {
                     Measure::Count => Column::Present(field),
-                    Measure::Sum | Measure::Min | Measure::Max | Measure::Mean if !field.can_be_a_number() => {
+                    Measure::Distinct => Column::Sketch(sketch::Kind::Distinct, field),
+                    Measure::Top(_) => Column::Sketch(sketch::Kind::Top, field),
+                    Measure::Quantile(_) if field.can_be_a_number() => Column::Sketch(sketch::Kind::Quantiles, field),
+                    Measure::Sum | Measure::Min | Measure::Max | Measure::Mean if field.can_be_a_number() => Column::Numbers(field),
+                    Measure::Sum | Measure::Min | Measure::Max | Measure::Mean | Measure::Quantile(_) => {
                         return fail("values", &format!("{name}: {path} passes as a token, never as a number"));
                     }
-                    Measure::Sum | Measure::Min | Measure::Max | Measure::Mean => Column::Numbers(field),
                 }
             }
         };
@@ -346,11 +379,19 @@ fn columns(
 }
 
 impl Column {
+    fn sketch(&self) -> Option<sketch::Kind> {
+        match self {
+            Column::Sketch(kind, _) => Some(*kind),
+            Column::Events | Column::Present(_) | Column::Numbers(_) => None,
+        }
+    }
+
     fn is(&self, other: &Column) -> bool {
         match (self, other) {
             (Column::Events, Column::Events) => true,
             (Column::Present(one), Column::Present(other)) | (Column::Numbers(one), Column::Numbers(other)) => one.path == other.path,
-            (Column::Events | Column::Present(_) | Column::Numbers(_), _) => false,
+            (Column::Sketch(one, of), Column::Sketch(other, also_of)) => one == other && of.path == also_of.path,
+            (Column::Events | Column::Present(_) | Column::Numbers(_) | Column::Sketch(..), _) => false,
         }
     }
 }

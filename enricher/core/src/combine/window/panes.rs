@@ -7,7 +7,8 @@
 //! pane a bucket. Both encodings are persisted.
 
 use super::grid::{Grid, Span};
-use super::measure::{self, Kept};
+use super::measure::Kept;
+use super::pane::{self, Columns};
 use super::{Missed, State, Told, merge};
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::avro::{self, DecodeError, Reader};
@@ -22,6 +23,8 @@ pub struct Panes {
     pub lateness_micros: i64,
     /// How often a window with something new in it is told before it ends.
     pub update_micros: Option<i64>,
+    /// What is kept for each of its values.
+    pub columns: Columns,
 }
 
 /// Where an event counts.
@@ -68,11 +71,7 @@ impl Panes {
         watermark: Micros,
         out: &mut Vec<Told>,
     ) -> Result<(), S::Error> {
-        let known = self.pane(state, key, pane)?;
-        let is_new = known.is_none();
-        let mut all = known.unwrap_or_else(|| vec![Kept::default(); kept.len()]);
-        merge(state, &mut all, kept)?;
-        state.put_pane(key, pane, Some(measure::encode(&all)));
+        let is_new = pane::add(state, key, pane, &self.columns, kept)?;
         let bucket = self.grid.at(pane.bucket);
         if bucket.end > watermark && !is_new && self.update_micros.is_none() {
             // No window of it has ended, and the line knows of it.
@@ -124,7 +123,7 @@ impl Panes {
         for pane in over {
             line.panes.remove(&pane);
             line.fresh.remove(&pane.bucket);
-            state.put_pane(key, pane, None);
+            pane::remove(state, key, pane, &self.columns)?;
         }
         self.put(state, key, &before, line, at);
         Ok(())
@@ -202,7 +201,7 @@ impl Panes {
     fn told<S: State>(&self, state: &S, key: &[u8], line: &mut Line, span: Span, before: bool, is_final: bool) -> Result<Told, S::Error> {
         let mut all: Option<Vec<Kept>> = None;
         for pane in line.of(span) {
-            let pane = self.pane(state, key, *pane)?.ok_or_else(|| state.corrupt("a pane is missing"))?;
+            let pane = pane::read(state, key, *pane, &self.columns)?.ok_or_else(|| state.corrupt("a pane is missing"))?;
             match &mut all {
                 Some(all) => merge(state, all, &pane)?,
                 None => all = Some(pane),
@@ -220,11 +219,6 @@ impl Panes {
     fn line<S: State>(&self, state: &S, key: &[u8]) -> Result<Line, S::Error> {
         let Some(bytes) = state.line(key)? else { return Ok(Line::default()) };
         Line::decode(&bytes).map_err(|_| state.corrupt("a line of panes is unreadable"))
-    }
-
-    fn pane<S: State>(&self, state: &S, key: &[u8], pane: Pane) -> Result<Option<Vec<Kept>>, S::Error> {
-        let Some(bytes) = state.pane(key, pane)? else { return Ok(None) };
-        measure::decode(&bytes).map(Some).map_err(|_| state.corrupt("a pane is unreadable"))
     }
 
     /// Where time stands at `now`, all ends up to it are told.

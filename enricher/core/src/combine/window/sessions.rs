@@ -1,6 +1,7 @@
 //! Sessions: windows that last as long as the events of a key follow one another within a gap.
 //!
-//! Owns: the sessions of a key, how they grow and merge, when they are told. Does not own: what is kept.
+//! Owns: the sessions of a key, how they grow and merge, when they are told. Does not own: what is kept, which is numbers:
+//! sketches would be written whole with each event.
 //! An event at `t` reaches over `[t, t + gap)` and joins what that overlaps. One that came too late for a session of its own
 //! joins only one that spans it, and makes none longer. A session is told when the watermark reaches its end, again with
 //! each event that joins it within its lateness, and last, as final, when that is over. Sessions never overlap: what falls
@@ -8,9 +9,9 @@
 //! into it. State: one line a key. Its encoding is persisted.
 
 use super::grid::Span;
-use super::measure::Kept;
+use super::measure::{Kept, Numbers};
 use super::panes::multiple_after;
-use super::{Missed, State, Told, merge};
+use super::{Missed, State, Told};
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::avro::{self, DecodeError, Reader};
 
@@ -32,7 +33,7 @@ struct Session {
     revision: u32,
     /// Something is new since the last update.
     is_fresh: bool,
-    kept: Vec<Kept>,
+    kept: Vec<Numbers>,
 }
 
 /// What there is of a key.
@@ -52,7 +53,7 @@ impl Sessions {
         state: &mut S,
         key: &[u8],
         at: Micros,
-        kept: &[Kept],
+        kept: &[Numbers],
         watermark: Micros,
         out: &mut Vec<Told>,
     ) -> Result<Option<Missed>, S::Error> {
@@ -72,13 +73,16 @@ impl Sessions {
         let count = line.live[place..].iter().take_while(|session| joined(session)).count();
         let mut all = Session { start: at, last: at, revision: 0, is_fresh: self.update_micros.is_some(), kept: kept.to_vec() };
         for session in line.live.drain(place..place + count) {
-            merge(state, &mut all.kept, &session.kept)?;
+            if all.kept.len() != session.kept.len() {
+                return Err(state.corrupt("other values are kept than are declared"));
+            }
+            all.kept.iter_mut().zip(&session.kept).for_each(|(all, more)| all.merge(more));
             all.last = all.last.max(session.last);
             if session.start <= all.start {
                 (all.start, all.revision) = (session.start, session.revision);
             } else if session.revision > 0 {
                 // What was told under this start is part of another session now.
-                let (span, kept) = (Span { start: session.start, end: session.start }, vec![Kept::default(); kept.len()]);
+                let (span, kept) = (Span { start: session.start, end: session.start }, vec![Kept::Numbers(Numbers::default()); kept.len()]);
                 out.push(Told { span, revision: session.revision + 1, is_final: true, kept });
             }
         }
@@ -126,7 +130,7 @@ impl Sessions {
         session.revision += 1;
         session.is_fresh = false;
         let span = Span { start: session.start, end: self.end(session.last) };
-        Told { span, revision: session.revision, is_final, kept: session.kept.clone() }
+        Told { span, revision: session.revision, is_final, kept: session.kept.iter().copied().map(Kept::Numbers).collect() }
     }
 
     /// Where time stands at `now`, all ends up to it are told.
@@ -160,7 +164,7 @@ impl Line {
                 avro::long(session.last.0.wrapping_sub(session.start.0), out);
                 avro::long(i64::from(session.revision), out);
                 avro::boolean(session.is_fresh, out);
-                avro::array(&session.kept, Kept::encode, out);
+                avro::array(&session.kept, Numbers::encode, out);
             },
             &mut out,
         );
@@ -186,7 +190,7 @@ impl Line {
             let (start, last) = span(r)?;
             let revision = u32::try_from(r.long()?).map_err(|_| DecodeError("revision out of range"))?;
             let is_fresh = r.boolean()?;
-            Ok(Session { start, last, revision, is_fresh, kept: r.array(Kept::decode)? })
+            Ok(Session { start, last, revision, is_fresh, kept: r.array(Numbers::decode)? })
         })?;
         let closed = r.optional(span)?.map(|(start, end)| Span { start, end });
         r.end()?;

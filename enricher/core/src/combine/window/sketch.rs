@@ -130,6 +130,10 @@ impl Sketch {
         Sketch { kind, blocks: BTreeMap::new() }
     }
 
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// `false`: the kind has no place for such a value.
     pub fn add(&mut self, value: Value<'_>) -> bool {
         let added = self.kind.block_of(value);

@@ -1,10 +1,12 @@
 //! Windows over generated streams, beside what they are by definition.
 
 use super::grid::{Grid, HOUR_MICROS, Span};
-use super::measure::Kept;
+use super::measure::{self, Kept, Numbers};
 use super::number::Decimal;
+use super::pane::Columns;
 use super::panes::{Pane, Panes};
 use super::sessions::Sessions;
+use super::sketch::{Kind, Sketch, Value};
 use super::{Missed, State, Told};
 use forebay_schemas::time::Micros;
 use proptest::prelude::*;
@@ -17,6 +19,7 @@ type Key = Vec<u8>;
 pub struct Memory {
     lines: BTreeMap<Key, Vec<u8>>,
     panes: BTreeMap<(Key, Pane), Vec<u8>>,
+    blocks: BTreeMap<(Key, Pane, u16), Vec<u8>>,
     timers: BTreeSet<(Micros, Key)>,
 }
 
@@ -40,6 +43,12 @@ impl State for Memory {
     }
     fn put_pane(&mut self, key: &[u8], pane: Pane, kept: Option<Vec<u8>>) {
         set(&mut self.panes, (key.to_vec(), pane), kept);
+    }
+    fn block(&self, key: &[u8], pane: Pane, number: u16) -> Result<Option<Vec<u8>>, &'static str> {
+        Ok(self.blocks.get(&(key.to_vec(), pane, number)).cloned())
+    }
+    fn put_block(&mut self, key: &[u8], pane: Pane, number: u16, block: Option<Vec<u8>>) {
+        set(&mut self.blocks, (key.to_vec(), pane, number), block);
     }
     fn set_timer(&mut self, key: &[u8], from: Option<Micros>, to: Option<Micros>) {
         if let Some(from) = from {
@@ -73,8 +82,26 @@ struct Outcome {
     missed: BTreeMap<usize, Missed>,
 }
 
+/// Events and their numbers.
+fn numbers() -> Columns {
+    vec![None, None]
+}
+
 fn kept(number: Option<i64>) -> Vec<Kept> {
-    vec![Kept::of_an_event(), number.map_or_else(Kept::default, |number| Kept::of(Decimal(i128::from(number))))]
+    let numbers = number.map_or_else(Numbers::default, |number| Numbers::of(Decimal(i128::from(number))));
+    vec![Kept::Numbers(Numbers::of_an_event()), Kept::Numbers(numbers)]
+}
+
+fn nothing() -> Vec<Kept> {
+    vec![Kept::Numbers(Numbers::default()); 2]
+}
+
+fn add(all: &mut [Kept], more: &[Kept]) {
+    all.iter_mut().zip(more).for_each(|(all, more)| all.merge(more).expect("alike"));
+}
+
+fn count(kept: &[Kept]) -> u64 {
+    kept[0].numbers().expect("numbers").count
 }
 
 trait Operator {
@@ -95,7 +122,11 @@ impl Operator for Panes {
 }
 impl Operator for Sessions {
     fn event(&self, state: &mut Memory, key: &[u8], at: Micros, kept: &[Kept], now: Micros, out: &mut Vec<Told>) -> Option<Missed> {
-        Sessions::event(self, state, key, at, kept, now, out).expect("sound state")
+        {
+            let numbers: Vec<Numbers> = kept.iter().filter_map(Kept::numbers).collect();
+            Sessions::event(self, state, key, at, &numbers, now, out)
+        }
+        .expect("sound state")
     }
     fn fire(&self, state: &mut Memory, key: &[u8], at: Micros, out: &mut Vec<Told>) {
         Sessions::fire(self, state, key, at, out).expect("sound state");
@@ -144,8 +175,8 @@ fn reference(panes: &Panes, steps: &[Step]) -> Reference {
                         all.missed.insert(place, Missed { span, by_micros: all.watermark.0.saturating_sub(span.end.0) });
                         continue;
                     }
-                    let window = all.windows.entry((vec![*key], span)).or_insert_with(|| vec![Kept::default(); 2]);
-                    window.iter_mut().zip(kept(*number)).for_each(|(all, one)| all.merge(&one));
+                    let window = all.windows.entry((vec![*key], span)).or_insert_with(nothing);
+                    add(window, &kept(*number));
                 }
             }
         }
@@ -182,7 +213,7 @@ fn check(panes: &Panes, steps: &[Step]) -> Result<(), TestCaseError> {
         if span.end <= reference.watermark {
             prop_assert_eq!(told.map(|told| &told.kept), Some(kept), "{:?}", span);
         } else {
-            let early = told.is_none_or(|told| panes.update_micros.is_some() && told.kept[0].count <= kept[0].count);
+            let early = told.is_none_or(|told| panes.update_micros.is_some() && count(&told.kept) <= count(kept));
             prop_assert!(early, "{span:?} was told before it ended: {told:?}");
         }
         let closed = span.end.0.saturating_add(panes.lateness_micros) <= reference.watermark.0;
@@ -253,7 +284,7 @@ fn sessions_of(rule: &Sessions, steps: &[Step]) -> (BTreeMap<Key, Vec<Known>>, B
             let mut whole = Known { span: own, kept: kept(number) };
             for known in joined {
                 whole.span = Span { start: whole.span.start.min(known.span.start), end: whole.span.end.max(known.span.end) };
-                whole.kept.iter_mut().zip(&known.kept).for_each(|(all, one)| all.merge(one));
+                add(&mut whole.kept, &known.kept);
             }
             rest.push(whole);
         }
@@ -283,12 +314,12 @@ fn check_sessions(rule: &Sessions, steps: &[Step]) -> Result<(), TestCaseError> 
                 prop_assert_eq!(told.map(|told| told.is_final), Some(span.end.0 + rule.lateness_micros <= now.0));
             } else {
                 // What was told before it grew.
-                prop_assert!(told.is_none_or(|told| !told.is_final && told.kept[0].count <= kept[0].count), "{told:?}");
+                prop_assert!(told.is_none_or(|told| !told.is_final && count(&told.kept) <= count(kept)), "{told:?}");
             }
         }
     }
     // Whatever else was told has been taken back.
-    prop_assert!(last.values().all(|told| told.is_final && told.span.start == told.span.end && told.kept[0].count == 0), "{last:?}");
+    prop_assert!(last.values().all(|told| told.is_final && told.span.start == told.span.end && count(&told.kept) == 0), "{last:?}");
     let (_, state) = run(rule, steps);
     let due = state.lines.iter().map(|(key, line)| (super::due(line).expect("a line").expect("a timer"), key.clone()));
     prop_assert_eq!(due.collect::<BTreeSet<_>>(), state.timers);
@@ -318,7 +349,7 @@ proptest! {
         lateness in prop_oneof![Just(0_i64), Just(10), 0..80_i64],
         update in prop::option::of(prop_oneof![Just(5_i64), 1..40_i64]),
     ) {
-        check(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: lateness, update_micros: update }, &steps)?;
+        check(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: lateness, update_micros: update, columns: numbers() }, &steps)?;
     }
 }
 
@@ -343,7 +374,7 @@ proptest! {
             }
         }
         let grid = Grid::new(hours * HOUR_MICROS, Some(zone)).expect("a grid");
-        check(&Panes { grid, panes, lateness_micros: lateness * HOUR_MICROS, update_micros: None }, &steps)?;
+        check(&Panes { grid, panes, lateness_micros: lateness * HOUR_MICROS, update_micros: None, columns: numbers() }, &steps)?;
     }
 }
 
@@ -377,15 +408,15 @@ fn check_two_stages(panes: &Panes, steps: &[(usize, Shared)]) -> Result<(), Test
                 let open: Vec<Span> =
                     spans(panes, at).into_iter().filter(|span| span.end.0.saturating_add(panes.lateness_micros) > now[task].0).collect();
                 for span in &open {
-                    let window = reference.entry(*span).or_insert_with(|| vec![Kept::default(); 2]);
-                    window.iter_mut().zip(kept(number)).for_each(|(all, one)| all.merge(&one));
+                    let window = reference.entry(*span).or_insert_with(nothing);
+                    add(window, &kept(number));
                 }
                 let (pane, missed) = panes.place(at, now[task]);
                 prop_assert_eq!(missed.is_some(), open.len() < panes.panes);
                 prop_assert_eq!(pane.is_some(), !open.is_empty());
                 if let Some(pane) = pane {
-                    let all = batches[task].entry(pane).or_insert_with(|| vec![Kept::default(); 2]);
-                    all.iter_mut().zip(kept(number)).for_each(|(all, one)| all.merge(&one));
+                    let all = batches[task].entry(pane).or_insert_with(nothing);
+                    add(all, &kept(number));
                 }
             }
             Shared::Commit => {
@@ -428,16 +459,67 @@ proptest! {
         lateness in prop_oneof![Just(0_i64), Just(10), 0..80_i64],
         update in prop::option::of(prop_oneof![Just(5_i64), 1..40_i64]),
     ) {
-        check_two_stages(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: lateness, update_micros: update }, &steps)?;
+        check_two_stages(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: lateness, update_micros: update, columns: numbers() }, &steps)?;
+    }
+}
+
+/// What a window of panes with sketches is told to hold is the sketch of its events; parts of a batch are as good as they.
+fn check_sketches(panes: &Panes, events: &[(i64, i64)], batch: usize) -> Result<(), TestCaseError> {
+    let of = |number: i64| -> Vec<Kept> {
+        let sketches = [Kind::Distinct, Kind::Quantiles, Kind::Top].map(|kind| {
+            let mut sketch = Sketch::new(kind);
+            sketch.add(Value::Number(Decimal::whole(number.unsigned_abs())));
+            Kept::Sketch(sketch)
+        });
+        [vec![Kept::Numbers(Numbers::of_an_event())], sketches.to_vec()].concat()
+    };
+    let (mut state, mut told, key) = (Memory::default(), Vec::new(), vec![1]);
+    let mut reference: BTreeMap<Span, Vec<Kept>> = BTreeMap::new();
+    for some in events.chunks(batch) {
+        let mut parts: BTreeMap<Pane, Vec<Kept>> = BTreeMap::new();
+        for (at, number) in some {
+            for span in spans(panes, Micros(*at)) {
+                reference.entry(span).and_modify(|all| add(all, &of(*number))).or_insert_with(|| of(*number));
+            }
+            let (pane, _) = panes.place(Micros(*at), Micros(i64::MIN));
+            parts.entry(pane.expect("nothing is late")).and_modify(|all| add(all, &of(*number))).or_insert_with(|| of(*number));
+        }
+        for (pane, kept) in parts {
+            let sent = measure::decode(&measure::encode(&kept)).expect("comes back");
+            prop_assert_eq!(&sent, &kept);
+            panes.add(&mut state, &key, pane, &sent, Micros(i64::MIN), &mut told).expect("sound state");
+        }
+    }
+    while let Some((at, _)) = state.timers.first().cloned() {
+        panes.fire(&mut state, &key, at, &mut told).expect("sound state");
+    }
+    prop_assert_eq!(told.into_iter().map(|told| (told.span, told.kept)).collect::<BTreeMap<_, _>>(), reference);
+    prop_assert_eq!(state, Memory::default(), "nothing is left");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// With so few values none of a sketch's blocks overflows.
+    #[test]
+    fn sketches_of_panes_are_those_of_their_events(
+        events in prop::collection::vec((-60..60_i64, 0..8_i64), 0..80),
+        size in prop_oneof![Just(5_i64), 1..60_i64],
+        panes in 1..4_usize,
+        batch in 1..20_usize,
+    ) {
+        let columns = vec![None, Some(Kind::Distinct), Some(Kind::Quantiles), Some(Kind::Top)];
+        check_sketches(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: 0, update_micros: None, columns }, &events, batch)?;
     }
 }
 
 #[test]
 fn an_event_at_the_watermark_is_not_late_and_one_at_the_end_is_in_the_next() {
-    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0, update_micros: None };
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0, update_micros: None, columns: numbers() };
     let event = |at| Step::Event { key: 0, at, number: Some(1) };
     let (outcome, _) = run(&panes, &[event(9), event(10), Step::Watermark(10), event(10), event(9), Step::Watermark(20)]);
-    let told: Vec<_> = outcome.told.iter().map(|(_, told)| (told.span.start.0, told.kept[0].count, told.revision, told.is_final)).collect();
+    let told: Vec<_> = outcome.told.iter().map(|(_, told)| (told.span.start.0, count(&told.kept), told.revision, told.is_final)).collect();
     assert_eq!(told, [(0, 1, 1, true), (10, 2, 1, true)]);
     let missed = Missed { span: Span { start: Micros(0), end: Micros(10) }, by_micros: 0 };
     assert_eq!(outcome.missed, BTreeMap::from([(4, missed)]));
@@ -445,7 +527,7 @@ fn an_event_at_the_watermark_is_not_late_and_one_at_the_end_is_in_the_next() {
 
 #[test]
 fn timers_are_fired_in_the_order_of_time_and_key() {
-    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0, update_micros: None };
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0, update_micros: None, columns: numbers() };
     let event = |key, at| Step::Event { key, at, number: None };
     let (outcome, _) = run(&panes, &[event(2, 15), event(1, 15), event(2, 5), event(0, 25), Step::Watermark(100)]);
     let order: Vec<_> = outcome.told.iter().map(|(key, told)| (told.span.end.0, key[0])).collect();
@@ -455,7 +537,7 @@ fn timers_are_fired_in_the_order_of_time_and_key() {
 /// An event changes its pane alone: a delta does not grow with the windows that it is in.
 #[test]
 fn an_event_of_a_known_pane_leaves_the_line_alone() {
-    let panes = Panes { grid: Grid::Elapsed(60), panes: 60, lateness_micros: 0, update_micros: None };
+    let panes = Panes { grid: Grid::Elapsed(60), panes: 60, lateness_micros: 0, update_micros: None, columns: numbers() };
     let event = |at| Step::Event { key: 0, at, number: None };
     let (_, before) = run(&panes, &[event(5)]);
     let (_, after) = run(&panes, &[event(5), event(6)]);
@@ -465,7 +547,7 @@ fn an_event_of_a_known_pane_leaves_the_line_alone() {
 
 #[test]
 fn state_that_is_not_sound_is_told() {
-    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0, update_micros: None };
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0, update_micros: None, columns: numbers() };
     let (_, sound) = run(&panes, &[Step::Event { key: 0, at: 5, number: None }]);
     let fire = |state: &mut Memory| panes.fire(state, &[0], Micros(10), &mut Vec::new()).expect_err("unsound");
     let mut state = sound.clone();
@@ -489,7 +571,7 @@ fn sessions_merge_three_ways() {
     let sessions = Sessions { gap_micros: 10, lateness_micros: 100, update_micros: None };
     let event = |at| Step::Event { key: 0, at, number: Some(at) };
     let (outcome, _) = run(&sessions, &[event(0), event(16), Step::Watermark(30), event(8), Step::Watermark(126)]);
-    let told: Vec<_> = outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, t.kept[0].count, t.revision, t.is_final)).collect();
+    let told: Vec<_> = outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, count(&t.kept), t.revision, t.is_final)).collect();
     assert_eq!(told, [(0, 10, 1, 1, false), (16, 26, 1, 1, false), (16, 16, 0, 2, true), (0, 26, 3, 2, false), (0, 26, 3, 3, true)]);
 }
 
@@ -499,7 +581,7 @@ fn sessions_without_lateness_do_not_overlap() {
     let sessions = Sessions { gap_micros: 5, lateness_micros: 0, update_micros: None };
     let event = |at| Step::Event { key: 0, at, number: None };
     let (outcome, _) = run(&sessions, &[event(0), Step::Watermark(6), event(3), event(5), Step::Watermark(10)]);
-    let told: Vec<_> = outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, t.kept[0].count)).collect();
+    let told: Vec<_> = outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, count(&t.kept))).collect();
     assert_eq!(told, [(0, 5, 1), (5, 10, 1)]);
     assert_eq!(outcome.missed, BTreeMap::from([(2, Missed { span: Span { start: Micros(0), end: Micros(5) }, by_micros: 1 })]));
 }
@@ -521,9 +603,9 @@ fn windows_with_something_new_are_told_before_they_end() {
     let times = [event(1), Step::Watermark(3), Step::Watermark(5), Step::Watermark(9), event(12), event(8), Step::Watermark(17)];
     let told = |operator: &dyn Operator| {
         let (outcome, _) = run(operator, &[times.as_slice(), &[Step::Watermark(60)]].concat());
-        outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, t.kept[0].count, t.revision, t.is_final)).collect::<Vec<_>>()
+        outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, count(&t.kept), t.revision, t.is_final)).collect::<Vec<_>>()
     };
-    let panes = Panes { grid: Grid::Elapsed(10), panes: 2, lateness_micros: 0, update_micros: Some(5) };
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 2, lateness_micros: 0, update_micros: Some(5), columns: numbers() };
     assert_eq!(
         told(&panes),
         [

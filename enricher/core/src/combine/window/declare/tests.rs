@@ -105,6 +105,35 @@ fn a_window_takes_what_it_is_declared_to_take() {
 }
 
 #[test]
+fn sketches_are_told_by_name() {
+    let mut declaration = tumbling();
+    let values =
+        [("people", "distinct(user_id)"), ("median", "quantile(0.5, seq)"), ("most", "top(2, page.path)"), ("p90", "quantile(0.9, seq)")];
+    declaration.values = values.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+    let window = window(&declaration).expect("a window");
+    assert_eq!(window.columns(), 3, "quantiles of one field share a sketch");
+    let mut all: Option<Vec<Kept>> = None;
+    for n in 1..=100 {
+        let mut event = event("page_viewed", "{}");
+        (event.user_id, event.seq) = (Some(format!("k.{}", n % 10).into()), Some(n));
+        event.page = Some(Page { path: Some(if n % 4 == 0 { "/b" } else { "/a" }.into()), ..Page::default() });
+        let kept = window.take(&View::of_trusted(&event)).expect("taken").kept;
+        match &mut all {
+            Some(all) => all.iter_mut().zip(&kept).for_each(|(all, more)| all.merge(more).expect("alike")),
+            None => all = Some(kept),
+        }
+    }
+    let told = Told { span: Span { start: Micros(0), end: Micros(MINUTE) }, revision: 1, is_final: true, kept: all.expect("kept") };
+    let values: serde_json::Value = serde_json::from_str(&window.values(&told)).expect("JSON");
+    assert_eq!(values["people"], 10);
+    assert_eq!(values["most"], serde_json::json!([{"value": "/a", "count": 75, "error": 0}, {"value": "/b", "count": 25, "error": 0}]));
+    for (name, exact) in [("median", 50.0), ("p90", 90.0)] {
+        let about = values[name].as_f64().expect("a number");
+        assert!((about - exact).abs() <= exact * 0.01, "{name}: {about}");
+    }
+}
+
+#[test]
 fn a_session_takes_events_of_somebody() {
     let declaration = Declaration { kind: Kind::Session { gap_micros: MINUTE }, key: vec!["user_id".into()], ..tumbling() };
     let window = window(&declaration).expect("a window");
@@ -196,6 +225,15 @@ fn what_cannot_be_a_window_is_refused_by_its_key() {
         ),
         (with(&value("median(seq)")), "values: v: \"median(seq)\" is no value"),
         (with(&value("sum(user_id)")), "values: v: user_id passes as a token"),
+        (with(&value("quantile(0.5, user_id)")), "values: v: user_id passes as a token"),
+        (
+            with(&|d| {
+                value("distinct(page.path)")(d);
+                d.kind = Kind::Session { gap_micros: MINUTE };
+                d.key = vec!["user_id".into()];
+            }),
+            "values: distinct, top and quantile are for",
+        ),
         (with(&value("sum")), "values: v: sum needs a field"),
         (with(&value("sum(colour)")), "values: there is no field colour"),
     ] {
