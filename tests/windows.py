@@ -24,9 +24,9 @@ CREATE TABLE ticks AS
   FROM read_json('harvested.jsonl', columns={{_partition: 'INT', _offset: 'BIGINT', _tick: 'BOOLEAN', published_through: 'VARCHAR'}})
   WHERE _tick;
 CREATE TABLE raw_events AS
-  SELECT event_id, event_type, user_id, anonymous_id, epoch_us(event_time::TIMESTAMPTZ) AS ts,
+  SELECT event_id, event_type, user_id, anonymous_id, session_id, epoch_us(event_time::TIMESTAMPTZ) AS ts,
          provenance.partition AS p, provenance."offset" AS o, page.path AS path, device.screen_width AS width
-  FROM read_json('trusted.jsonl', columns={{event_id: 'VARCHAR', event_type: 'VARCHAR', user_id: 'VARCHAR', anonymous_id: 'VARCHAR',
+  FROM read_json('trusted.jsonl', columns={{event_id: 'VARCHAR', event_type: 'VARCHAR', user_id: 'VARCHAR', anonymous_id: 'VARCHAR', session_id: 'VARCHAR',
        event_time: 'VARCHAR', provenance: 'STRUCT("partition" INT, "offset" BIGINT)', page: 'STRUCT(path VARCHAR)',
        device: 'STRUCT(screen_width BIGINT)'}});
 CREATE TABLE events AS
@@ -50,6 +50,9 @@ TAKEN = {
     "sliding": f"""
       SELECT *, ts // {2 * SECOND} * {2 * SECOND} - n * {2 * SECOND} AS s, s + {6 * SECOND} AS e, e + {SECOND} <= watermark AS is_late,
              '{{}}' AS key FROM events, range(3) AS r(n) WHERE event_type <> 'page_viewed'""",
+    "sketches": f"""
+      SELECT *, ts // {10 * SECOND} * {10 * SECOND} AS s, s + {10 * SECOND} AS e, e <= watermark AS is_late,
+             json_object('event_type', event_type)::VARCHAR AS key FROM events""",
     # Who is late for a session depends on the sessions there were: what was called late is left out, and counted below.
     "sessions": f"""
       WITH mine AS (
@@ -67,6 +70,9 @@ VALUES = {
     "tumbling": "'{\"n\":' || count(*) || ',\"users\":' || count(user_id) || ',\"widest\":' || coalesce(max(width)::VARCHAR, 'null')"
     " || ',\"widths\":' || coalesce(sum(width), 0) || '}'",
     "sliding": "'{\"count\":' || count(*) || '}'",
+    # Exact; what was told is compared within the sketches' errors.
+    "sketches": "to_json({'ids': count(DISTINCT session_id), 'widths': list_sort(list(width) FILTER (width IS NOT NULL)),"
+    " 'paths': map_entries(histogram(path) FILTER (path IS NOT NULL))})::VARCHAR",
     "sessions": "'{\"count\":' || count(*) || '}'",
 }
 
@@ -96,9 +102,12 @@ def compare(con, window):
         if found:
             differences.append({"what": what, "count": len(found), "first": [str(value) for value in found[0]]})
 
-    live = "SELECT key, s, e, vals FROM last WHERE NOT (s = e AND final)"
-    none("missing", f"SELECT * FROM (SELECT key, s, e, vals FROM expected EXCEPT ALL {live})")
-    none("told and not so", f"SELECT * FROM ({live} EXCEPT ALL SELECT key, s, e, vals FROM expected)")
+    if window == "sketches":
+        differences += sketched(con)
+    columns = "key, s, e" if window == "sketches" else "key, s, e, vals"
+    live = f"SELECT {columns} FROM last WHERE NOT (s = e AND final)"
+    none("missing", f"SELECT * FROM (SELECT {columns} FROM expected EXCEPT ALL {live})")
+    none("told and not so", f"SELECT * FROM ({live} EXCEPT ALL SELECT {columns} FROM expected)")
     none("not final", "SELECT * FROM last WHERE NOT final")
     none(
         "revisions",
@@ -120,6 +129,26 @@ def compare(con, window):
         f"SELECT (SELECT count(*) FROM expected), (SELECT count(DISTINCT event_id) FROM taken), (SELECT count(*) FROM late WHERE w = '{window}')"
     ).fetchone()
     return {"window": window, "results": counts[0], "events": counts[1], "late": counts[2], "differences": differences}
+
+
+def sketched(con):
+    """Where a sketch is further from the truth than its stated error."""
+    pairs = con.execute("SELECT e.vals, l.vals FROM expected e JOIN last l USING (key, s)").fetchall()
+    for exact, told in pairs:
+        exact, told = json.loads(exact), json.loads(told)
+        # Five standard errors of 1.6 %; of few values the estimate is nearly exact.
+        if abs(told["ids"] - exact["ids"]) > max(1, 0.08 * exact["ids"]):
+            yield {"what": "distinct", "exact": exact["ids"], "told": told["ids"]}
+        widths = exact["widths"] or []
+        middle = widths[(len(widths) - 1) // 2] if widths else None
+        if (middle is None) != (told["middle"] is None) or (middle is not None and abs(told["middle"] - middle) > 0.0101 * middle):
+            yield {"what": "quantile", "exact": middle, "told": told["middle"]}
+        paths = {entry["key"]: entry["value"] for entry in exact["paths"] or []}
+        for entry in told["most"]:
+            if not entry["count"] <= paths.get(entry["value"], 0) <= entry["count"] + entry["error"]:
+                yield {"what": "top", "exact": paths, "told": told["most"]}
+        if len(told["most"]) != min(3, len(paths)) or (paths and told["most"][0]["count"] != max(paths.values())):
+            yield {"what": "top", "exact": paths, "told": told["most"]}
 
 
 if __name__ == "__main__":

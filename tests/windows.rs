@@ -27,6 +27,12 @@ slide = "2s"
 lateness = "1s"
 where = { event_type = { not = "page_viewed" } }
 [[window]]
+uid = "sketches"
+kind = "tumbling"
+size = "10s"
+key = ["event_type"]
+values = { ids = "distinct(session_id)", middle = "quantile(0.5, device.screen_width)", most = "top(3, page.path)" }
+[[window]]
 uid = "sessions"
 kind = "session"
 gap = "1s"
@@ -122,7 +128,7 @@ fn compare(system: &dyn System, folder: &Path) {
     let told = String::from_utf8(output.stdout).expect("text");
     println!("{told}");
     let windows: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
-    assert_eq!(windows.len(), 3);
+    assert_eq!(windows.len(), 4);
     for window in windows {
         assert_eq!(window["differences"], serde_json::json!([]), "{window}");
         assert!(window["results"].as_u64() >= Some(3) && window["events"].as_u64() > Some(100), "{window}");

@@ -19,11 +19,14 @@ use forebay_stores::log::{Entry, Log, TopicPartition};
 const PARTITIONS: i32 = 4;
 const EVENTS: u64 = 1_000_000;
 const PAGES: u64 = 900;
+const MANY_PAGES: u64 = 10_000;
 const TICK_EVERY: u64 = 1_000;
 const APPEND: usize = 4_000;
 
 /// A tumbling count by page, over the engine without windows.
 const TUMBLING_MAX: f64 = 1.25;
+/// Deltas of three sketches over those of a count, of many keys.
+const SKETCHES_MAX: f64 = 3.0;
 /// What a sliding window of 60 panes adds, over what the tumbling one adds.
 const SLIDING_MAX: f64 = 2.0;
 
@@ -53,7 +56,7 @@ fn windows() {
     for round in 0..2 {
         for (n, (name, windows)) in VARIANTS.into_iter().enumerate() {
             let services = Services { brokers: kafka.brokers(), endpoint: s3.endpoint(), s3 };
-            let cost = run(services, windows);
+            let cost = run(services, windows, PAGES);
             println!(
                 "round {round}, {name}: {:.2} s, deltas {} B, repartition {} B",
                 cost.seconds, cost.delta_bytes, cost.repartition_bytes
@@ -66,12 +69,25 @@ fn windows() {
     println!(
         "tumbling count by page over none: {over:.2} (bound {TUMBLING_MAX}); sliding adds {added:.2} times what tumbling adds (bound {SLIDING_MAX})"
     );
-    assert!(over <= TUMBLING_MAX && added <= SLIDING_MAX, "over the bounds");
+    let of = |values: &str| {
+        let services = Services { brokers: kafka.brokers(), endpoint: s3.endpoint(), s3 };
+        let cost = run(services, &VARIANTS[1].1.replace("[\"page.path\"]\n", &format!("[\"page.path\"]\nvalues = {values}\n")), MANY_PAGES);
+        println!(
+            "{MANY_PAGES} keys, {values}: {:.2} s, deltas {} B, repartition {} B",
+            cost.seconds, cost.delta_bytes, cost.repartition_bytes
+        );
+        cost.delta_bytes as f64
+    };
+    let count = of("{ n = \"count\" }");
+    let sketches =
+        of(r#"{ ids = "distinct(user_id)", top = "top(10, properties.product_id)", p95 = "quantile(0.95, properties.position)" }"#) / count;
+    println!("deltas of three sketches over those of a count: {sketches:.2} (bound {SKETCHES_MAX})");
+    assert!(over <= TUMBLING_MAX && added <= SLIDING_MAX && sketches <= SKETCHES_MAX, "over the bounds");
 }
 
-fn run(services: Services, windows: &str) -> Cost {
+fn run(services: Services, windows: &str, pages: u64) -> Cost {
     let mut cluster = Cluster::on(services, &format!("[log]\npartitions = {PARTITIONS}\n[enricher]\nlanes = 1\n{windows}"));
-    fill(&cluster);
+    fill(&cluster, pages);
     let (seconds, _, _) = engine(&mut cluster, EVENTS);
     let log = KafkaLog::connect(options(&cluster)).expect("opens");
     let bytes = |topic: Topic| (0..PARTITIONS).map(|partition| bytes_of(&log, TopicPartition { topic, partition })).sum();
@@ -93,7 +109,7 @@ fn bytes_of(log: &KafkaLog, at: TopicPartition) -> u64 {
 }
 
 /// As a gateway would that receives an event a millisecond and has published it at once.
-fn fill(cluster: &Cluster) {
+fn fill(cluster: &Cluster, pages: u64) {
     let log = KafkaLog::connect(options(cluster)).expect("opens");
     // The newest is received now: none is behind the log's own clock by more than it took.
     let began = Micros::from(std::time::SystemTime::now()).0 - EVENTS as i64 * 1_000;
@@ -101,7 +117,7 @@ fn fill(cluster: &Cluster) {
     for n in 0..EVENTS {
         let received_at = Micros(began + n as i64 * 1_000);
         let fact = if n % COPY_EVERY == COPY_EVERY - 1 { n.saturating_sub(COPY_BACK) } else { n };
-        let (key, mut event) = event(n, fact, received_at, &format!("/shop/page-{}", fact % PAGES));
+        let (key, mut event) = event(n, fact, received_at, &format!("/shop/page-{}", fact % pages));
         // Sent when it happened: its own time is the receiving time.
         event.sent_at = Some(Micros::parse_rfc3339("2026-11-30T06:49:42.126Z").expect("a time"));
         let value = Bytes::from(harvested::encode(&event));
