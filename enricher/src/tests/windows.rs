@@ -28,6 +28,8 @@ fn declared(uid: &str, kind: WindowKind, key: &[&str], lateness: i64) -> Declara
 /// Size and slide in seconds, lateness.
 const PANES: [(&str, i64, i64, i64); 3] = [("tumbling", 10, 10, 0), ("late", 10, 10, 15), ("sliding", 30, 10, 5)];
 const SESSIONS: &str = "sessions";
+/// A version that knows no format but the first, and one that knows two.
+const FORMATS: [Format; 3] = [Format::of_a_version(1), Format::writing(1), Format::writing(2)];
 
 fn pipeline() -> Arc<Pipeline> {
     let panes = PANES.map(|(uid, size, slide, lateness)| {
@@ -65,7 +67,8 @@ enum Turn {
     Read(usize),
     Two(usize),
     Fault(Fault),
-    Restart(Restart),
+    /// Under the next version, or the one before.
+    Restart(Restart, Format),
 }
 
 #[derive(Default)]
@@ -130,7 +133,13 @@ fn results(world: &World, uid: &str) -> BTreeMap<(String, i64), Vec<Row>> {
     rows
 }
 
-/// (window, offset of the event, start of the window, how late), in the order of each partition.
+/// Window, partition and offset of the event, start of the window, how late.
+type LateRow = (String, i32, i64, i64, i64);
+
+/// Key and start → count and sum.
+type Sums = BTreeMap<(String, i64), (i64, i64)>;
+
+/// Late events, in the order of each partition.
 fn late_events(world: &World) -> Vec<(String, i32, i64, i64, i64)> {
     let of = |partition| world.log.records(Topic::Late, partition);
     let records = (0..PARTITIONS).flat_map(of).map(|record| {
@@ -143,13 +152,7 @@ fn late_events(world: &World) -> Vec<(String, i32, i64, i64, i64)> {
 }
 
 /// By definition, of what the log holds: key and start → (count, sum); and who was late.
-fn reference(
-    world: &World,
-    uid: &str,
-    size: i64,
-    slide: i64,
-    lateness: i64,
-) -> (BTreeMap<(String, i64), (i64, i64)>, Vec<(String, i32, i64, i64, i64)>) {
+fn reference(world: &World, uid: &str, size: i64, slide: i64, lateness: i64) -> (Sums, Vec<LateRow>) {
     let (size, slide, lateness) = (size * SECOND, slide * SECOND, lateness * SECOND);
     let (mut windows, mut missed) = (BTreeMap::new(), Vec::new());
     for partition in 0..PARTITIONS {
@@ -234,7 +237,8 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
         5 => (1..20_usize).prop_map(Turn::Read),
         3 => (1..20_usize).prop_map(Turn::Two),
         1 => fault.prop_map(Turn::Fault),
-        1 => prop::sample::select(Restart::ALL.to_vec()).prop_map(Turn::Restart),
+        1 => (prop::sample::select(Restart::ALL.to_vec()), prop::sample::select(FORMATS.to_vec()))
+            .prop_map(|(restart, format)| Turn::Restart(restart, format)),
     ];
     prop::collection::vec(turn, 1..40)
 }
@@ -278,8 +282,9 @@ fn turn(world: &mut World, turn: &Turn) {
             world.log.fault(*fault);
             Ok(())
         }
-        Turn::Restart(restart) => {
+        Turn::Restart(restart, format) => {
             world.end(*restart);
+            world.format = *format;
             world.start()
         }
     };
