@@ -332,6 +332,7 @@ impl Task {
                 for (window, missed) in &effects.missed {
                     let late = self.windows.late(*window, missed, &value);
                     self.totals.count_late(self.windows.uid(*window));
+                    self.pending.bytes += late.len();
                     self.produce(Topic::Late, self.partition, key.clone(), Bytes::from(late));
                 }
                 self.produce(Topic::Trusted, self.partition, key, value);

@@ -17,7 +17,9 @@ use forebay_schemas::limit;
 use forebay_schemas::partition::partition_of;
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::partials::{self, FORMAT, Partial, Partials};
-use std::collections::{BTreeMap, HashMap};
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use std::collections::BTreeMap;
 
 /// What the events of a batch add, and what of the task's time the others know.
 pub struct Batch {
@@ -50,10 +52,10 @@ impl Batch {
 
     pub fn add(&mut self, window: usize, key: String, pane: Pane, kept: Vec<Kept>) {
         match self.parts.entry(Place { window, key, pane }) {
-            std::collections::hash_map::Entry::Occupied(mut all) => {
+            Entry::Occupied(mut all) => {
                 all.get_mut().iter_mut().zip(&kept).for_each(|(all, one)| all.merge(one).expect("one window's columns are alike"));
             }
-            std::collections::hash_map::Entry::Vacant(place) => {
+            Entry::Vacant(place) => {
                 place.insert(kept);
             }
         }
