@@ -6,7 +6,7 @@
 //! many events as for few. The bytes are persisted: a change needs a new format of state.
 
 use super::number::Decimal;
-use super::sketch::{Block, Kind, Sketch};
+use super::sketch::{Kind, Sketch};
 use forebay_schemas::json;
 use forebay_schemas::wire::avro::{self, DecodeError, Reader};
 
@@ -156,22 +156,7 @@ fn write_top(sketch: &Sketch, k: usize, out: &mut String) {
     out.push(']');
 }
 
-/// The numbers among what is kept: what stands in one piece in state. Of a sketch each block stands by itself.
-pub fn encode_numbers(all: &[Kept]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let numbers: Vec<Numbers> = all.iter().filter_map(Kept::numbers).collect();
-    avro::array(&numbers, Numbers::encode, &mut out);
-    out
-}
-
-pub fn decode_numbers(bytes: &[u8]) -> Result<Vec<Numbers>, DecodeError> {
-    let mut r = Reader::new(bytes);
-    let all = r.array(Numbers::decode)?;
-    r.end()?;
-    Ok(all)
-}
-
-/// All of it, as it goes from one task to another.
+/// As it goes from one task to another.
 pub fn encode(all: &[Kept]) -> Vec<u8> {
     let mut out = Vec::new();
     avro::array(
@@ -183,15 +168,7 @@ pub fn encode(all: &[Kept]) -> Vec<u8> {
             }
             Kept::Sketch(sketch) => {
                 out.push(tag(sketch.kind()));
-                let blocks: Vec<(u16, &Block)> = sketch.blocks().collect();
-                avro::array(
-                    &blocks,
-                    |(number, block), out| {
-                        avro::long(i64::from(*number), out);
-                        block.encode(out);
-                    },
-                    out,
-                );
+                sketch.encode(out);
             }
         },
         &mut out,
@@ -208,12 +185,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Kept>, DecodeError> {
             return Numbers::decode(r).map(Kept::Numbers);
         }
         let kind = KINDS.into_iter().find(|kind| tag(*kind) == first).ok_or(DecodeError("no such sketch"))?;
-        let mut sketch = Sketch::new(kind);
-        for (number, block) in r.array(|r| Ok((r.int()?, Block::decode(kind, r)?)))? {
-            let number = u16::try_from(number).map_err(|_| DecodeError("no such block"))?;
-            sketch.merge_block(number, block).map_err(|_| DecodeError("no such block"))?;
-        }
-        Ok(Kept::Sketch(sketch))
+        Sketch::decode(kind, r).map(Kept::Sketch)
     })?;
     r.end()?;
     Ok(all)

@@ -1,19 +1,30 @@
-//! What is kept of one pane, in state: its numbers in one piece, each block of a sketch by itself.
+//! What is kept of one pane, in state: its numbers and small sketches in one piece, each block of a larger sketch by itself.
 //!
-//! Owns: which number a block has in state, what is written when something is added. Does not own: panes of a key (`panes`),
-//! the bytes of numbers and blocks (`measure`, `sketch`).
-//! Invariant: what is written for an event does not grow with what was there before. A sketch's first number in state is the
-//! list of its blocks, which changes only when a block is new; its blocks follow.
+//! Owns: when a sketch is cut into blocks, which number a block has in state, what is written when something is added. Does
+//! not own: panes of a key (`panes`), the bytes of numbers and blocks (`measure`, `sketch`).
+//! Invariant: what is written for an event does not grow with what was there before. The first number of a sketch that was cut
+//! is the list of its blocks, which changes only when a block is new; its blocks follow.
 
 use super::State;
-use super::measure::{self, Kept, Numbers};
+use super::measure::{Kept, Numbers};
 use super::panes::Pane;
 use super::sketch::{Block, Kind, Sketch};
-use forebay_schemas::wire::avro::{DecodeError, Reader};
+use forebay_schemas::wire::avro::{self, DecodeError, Reader};
 use std::collections::BTreeSet;
 
 /// What a pane keeps for each of the values: numbers, or a sketch.
 pub type Columns = Vec<Option<Kind>>;
+
+/// A sketch of more bytes is cut into its blocks: below, an entry for each block would be mostly its key.
+const WHOLE_BYTES: usize = 48;
+
+/// A pane's own entry.
+#[derive(Clone, PartialEq, Eq)]
+struct Stored {
+    numbers: Vec<Numbers>,
+    /// `None`: it was cut.
+    sketches: Vec<Option<Sketch>>,
+}
 
 /// Adds to a pane. Tells whether it is new.
 pub fn add<S: State>(state: &mut S, key: &[u8], pane: Pane, columns: &Columns, kept: &[Kept]) -> Result<bool, S::Error> {
@@ -24,18 +35,25 @@ pub fn add<S: State>(state: &mut S, key: &[u8], pane: Pane, columns: &Columns, k
     if kept.len() != columns.len() || !columns.iter().zip(kept).all(fits) {
         return Err(state.corrupt("other values are kept than are declared"));
     }
-    let known = numbers(state, key, pane, columns)?;
-    let is_new = known.is_none();
-    let mut all = known.clone().unwrap_or_else(|| vec![Numbers::default(); columns.iter().filter(|column| column.is_none()).count()]);
-    all.iter_mut().zip(kept.iter().filter_map(Kept::numbers)).for_each(|(all, more)| all.merge(&more));
+    let known = stored(state, key, pane, columns)?;
+    let mut all = known.clone().unwrap_or_else(|| Stored::nothing(columns));
+    all.numbers.iter_mut().zip(kept.iter().filter_map(Kept::numbers)).for_each(|(all, more)| all.merge(&more));
+    for (((first, _), all), more) in sketches(columns).zip(&mut all.sketches).zip(kept.iter().filter_map(sketch_of)) {
+        match all {
+            None => add_sketch(state, key, pane, first, more)?,
+            Some(whole) => {
+                whole.merge(more).map_err(|_| state.corrupt(UNREADABLE))?;
+                if bytes_of_sketch(whole).len() > WHOLE_BYTES {
+                    add_sketch(state, key, pane, first, whole)?;
+                    *all = None;
+                }
+            }
+        }
+    }
     if known.as_ref() != Some(&all) {
-        let all: Vec<Kept> = all.into_iter().map(Kept::Numbers).collect();
-        state.put_pane(key, pane, Some(measure::encode_numbers(&all)));
+        state.put_pane(key, pane, Some(all.encode()));
     }
-    for ((first, _), sketch) in sketches(columns).zip(kept.iter().filter_map(sketch_of)) {
-        add_sketch(state, key, pane, first, sketch)?;
-    }
-    Ok(is_new)
+    Ok(known.is_none())
 }
 
 fn add_sketch<S: State>(state: &mut S, key: &[u8], pane: Pane, first: u16, more: &Sketch) -> Result<(), S::Error> {
@@ -67,12 +85,13 @@ fn add_sketch<S: State>(state: &mut S, key: &[u8], pane: Pane, first: u16, more:
 
 /// All that is kept of a pane; `None`: there is no such pane.
 pub fn read<S: State>(state: &S, key: &[u8], pane: Pane, columns: &Columns) -> Result<Option<Vec<Kept>>, S::Error> {
-    let Some(numbers) = numbers(state, key, pane, columns)? else { return Ok(None) };
-    let (mut numbers, mut sketches) = (numbers.into_iter(), sketches(columns));
+    let Some(Stored { numbers, sketches: whole }) = stored(state, key, pane, columns)? else { return Ok(None) };
+    let (mut numbers, mut sketches) = (numbers.into_iter(), sketches(columns).zip(whole));
     let mut all = Vec::with_capacity(columns.len());
     for column in columns {
         all.push(match column.and_then(|_| sketches.next()) {
-            Some((first, kind)) => Kept::Sketch(read_sketch(state, key, pane, first, kind)?),
+            Some((_, Some(whole))) => Kept::Sketch(whole),
+            Some(((first, kind), None)) => Kept::Sketch(read_sketch(state, key, pane, first, kind)?),
             None => Kept::Numbers(numbers.next().unwrap_or_default()),
         });
     }
@@ -128,13 +147,44 @@ fn list<S: State>(state: &S, key: &[u8], pane: Pane, first: u16) -> Result<BTree
     Ok((0..count).filter(is_set).collect())
 }
 
-fn numbers<S: State>(state: &S, key: &[u8], pane: Pane, columns: &Columns) -> Result<Option<Vec<Numbers>>, S::Error> {
+fn stored<S: State>(state: &S, key: &[u8], pane: Pane, columns: &Columns) -> Result<Option<Stored>, S::Error> {
     let Some(bytes) = state.pane(key, pane)? else { return Ok(None) };
-    let numbers = measure::decode_numbers(&bytes).map_err(|_| state.corrupt("a pane is unreadable"))?;
-    if numbers.len() != columns.iter().filter(|column| column.is_none()).count() {
+    let stored = Stored::decode(&bytes, columns).map_err(|_| state.corrupt("a pane is unreadable"))?;
+    if stored.numbers.len() != columns.iter().filter(|column| column.is_none()).count() {
         return Err(state.corrupt("other values are kept than are declared"));
     }
-    Ok(Some(numbers))
+    Ok(Some(stored))
+}
+
+impl Stored {
+    fn nothing(columns: &Columns) -> Stored {
+        let numbers = columns.iter().filter(|column| column.is_none()).map(|_| Numbers::default());
+        Stored { numbers: numbers.collect(), sketches: columns.iter().flatten().map(|kind| Some(Sketch::new(*kind))).collect() }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        avro::array(&self.numbers, Numbers::encode, &mut out);
+        for sketch in &self.sketches {
+            avro::optional(sketch.as_ref(), |sketch, out| out.extend(bytes_of_sketch(sketch)), &mut out);
+        }
+        out
+    }
+
+    fn decode(bytes: &[u8], columns: &Columns) -> Result<Stored, DecodeError> {
+        let mut r = Reader::new(bytes);
+        let numbers = r.array(Numbers::decode)?;
+        let sketches = columns.iter().flatten().map(|kind| r.optional(|r| Sketch::decode(*kind, r)));
+        let stored = Stored { numbers, sketches: sketches.collect::<Result<_, _>>()? };
+        r.end()?;
+        Ok(stored)
+    }
+}
+
+fn bytes_of_sketch(sketch: &Sketch) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    sketch.encode(&mut bytes);
+    bytes
 }
 
 fn bytes_of(block: &Block) -> Vec<u8> {

@@ -13,7 +13,7 @@ pub mod quantiles;
 
 use super::number::Decimal;
 use distinct::Registers;
-use forebay_schemas::wire::avro::{DecodeError, Reader};
+use forebay_schemas::wire::avro::{self, DecodeError, Reader};
 use quantiles::Bins;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -158,6 +158,28 @@ impl Sketch {
             return Err(Misplaced);
         }
         other.blocks.iter().try_for_each(|(number, block)| self.merge_block(*number, block.clone()).map(|_| ()))
+    }
+
+    /// Its blocks under their numbers.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let blocks: Vec<(&u16, &Block)> = self.blocks.iter().collect();
+        avro::array(
+            &blocks,
+            |(number, block), out| {
+                avro::long(i64::from(**number), out);
+                block.encode(out);
+            },
+            out,
+        );
+    }
+
+    pub fn decode(kind: Kind, r: &mut Reader<'_>) -> Result<Sketch, DecodeError> {
+        let mut sketch = Sketch::new(kind);
+        for (number, block) in r.array(|r| Ok((r.int()?, Block::decode(kind, r)?)))? {
+            let number = u16::try_from(number).map_err(|_| DecodeError("no such block"))?;
+            sketch.merge_block(number, block).map_err(|_| DecodeError("no such block"))?;
+        }
+        Ok(sketch)
     }
 
     pub fn blocks(&self) -> impl Iterator<Item = (u16, &Block)> {

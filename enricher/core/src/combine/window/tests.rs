@@ -501,17 +501,41 @@ fn check_sketches(panes: &Panes, events: &[(i64, i64)], batch: usize) -> Result<
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// With so few values none of a sketch's blocks overflows.
+    /// With so few values none of a sketch's blocks overflows; with so many its sketches are cut.
     #[test]
     fn sketches_of_panes_are_those_of_their_events(
-        events in prop::collection::vec((-60..60_i64, 0..8_i64), 0..80),
-        size in prop_oneof![Just(5_i64), 1..60_i64],
+        events in prop::collection::vec((-60..60_i64, 0..60_i64), 0..200),
+        size in prop_oneof![Just(5_i64), 1..60_i64, Just(120)],
         panes in 1..4_usize,
         batch in 1..20_usize,
     ) {
         let columns = vec![None, Some(Kind::Distinct), Some(Kind::Quantiles), Some(Kind::Top)];
         check_sketches(&Panes { grid: Grid::Elapsed(size), panes, lateness_micros: 0, update_micros: None, columns }, &events, batch)?;
     }
+}
+
+/// What an event writes stays small, whatever was there before.
+#[test]
+fn a_small_sketch_is_whole_and_a_large_one_is_cut() {
+    let columns = vec![Some(Kind::Distinct)];
+    let panes = Panes { grid: Grid::Elapsed(10), panes: 1, lateness_micros: 0, update_micros: None, columns };
+    let (mut state, mut told) = (Memory::default(), Vec::new());
+    let mut largest = 0;
+    for n in 0..5_000 {
+        let before = state.clone();
+        let mut sketch = Sketch::new(Kind::Distinct);
+        sketch.add(Value::Number(Decimal::whole(n)));
+        let pane = Pane { bucket: Micros(0), since: None };
+        panes.add(&mut state, &[0], pane, &[Kept::Sketch(sketch)], Micros(i64::MIN), &mut told).expect("sound state");
+        let entries =
+            |state: &Memory| [state.panes.clone().into_values().collect(), state.blocks.clone().into_values().collect::<Vec<_>>()].concat();
+        let (old, new) = (entries(&before), entries(&state));
+        largest = largest.max(new.iter().filter(|entry| !old.contains(entry)).map(Vec::len).sum());
+        assert!(n < 20 || !state.blocks.is_empty(), "after {n}");
+        assert!(n > 5 || state.blocks.is_empty(), "after {n}");
+    }
+    // All blocks once, when it is cut; then one block and now and then the list.
+    assert!(largest <= 80, "{largest} bytes for an event");
 }
 
 #[test]
