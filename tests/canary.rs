@@ -1,6 +1,6 @@
 //! Canaries: a string planted in every field that no schema publishes must not come out anywhere but in the raw landing.
 
-use crate::harness::{Dev, Form, System, http, on_both};
+use crate::harness::{Dev, Form, System, http, on_both, poll};
 use base64::Engine;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -89,8 +89,28 @@ fn posthog(plant: &mut Plant) -> Value {
         {"uuid": "01a22b38-1176-7f47-86bb-2a4f22dbcb92", "event": plant.next(), "properties": {"distinct_id": plant.next()}}]})
 }
 
+/// Windows that tell as much of an event as they can.
+const CONFIG: &str = r#"
+[enricher]
+backend = "rocksdb"
+watermark.delay = "1s"
+[sink.table]
+commit_interval = "1s"
+[[window]]
+uid = "all"
+kind = "tumbling"
+size = "1s"
+key = ["page.url", "page.title", "page.referrer", "user_id", "anonymous_id", "session_id", "device.library", "campaign.name"]
+values = { urls = "top(9, page.url)", titles = "top(9, page.title)", paths = "top(9, page.path)", people = "top(9, user_id)" }
+[[window]]
+uid = "visits"
+kind = "session"
+gap = "1s"
+key = ["anonymous_id", "device.os"]
+"#;
+
 fn nothing_unclassified_comes_out(form: Form) {
-    let mut dev = form.with("[enricher]\nbackend = \"rocksdb\"\n[sink.table]\ncommit_interval = \"1s\"\n", &[("RUST_LOG", "debug")]);
+    let mut dev = form.with(CONFIG, &[("RUST_LOG", "debug")]);
     let mut plant = Plant(0);
     let agent = plant.next();
     let (referer, cookie, forwarded, key, odd) = (plant.next(), plant.next(), plant.next(), plant.next(), plant.next());
@@ -129,6 +149,8 @@ fn nothing_unclassified_comes_out(form: Form) {
     let admin = dev.admin();
     let view = dev.token("view_token");
     let api = |target: &str| http::get(&admin, target, Some(&view)).expect("an answer").text();
+    poll("windows to be told", || ["windows", "late", "repartition"].iter().all(|topic| !dev.tail(topic).is_empty()), || dev.log());
+    let told = |topic: &str| dev.run(&["tail", topic, "--from", "earliest", "--until-idle", "1", "--json"]);
     let raw_before_stop = dev.run(&["tail", "trusted", "--from", "earliest", "--until-idle", "1", "--json"]);
     let mut places = vec![
         ("the trusted topic", raw_before_stop),
@@ -140,6 +162,9 @@ fn nothing_unclassified_comes_out(form: Form) {
                 .collect::<Vec<_>>()
                 .join("\n"),
         ),
+        ("the topic of windows", told("windows")),
+        ("the topic of late events", told("late")),
+        ("the repartition topic", told("repartition")),
         ("answers", answers),
         ("metrics", http::get(&admin, "/metrics", None).expect("an answer").text()),
         ("/api/log/trusted", api("/api/log/trusted?from=earliest&until_idle=1")),

@@ -391,6 +391,9 @@ impl Seat {
     fn window_gauges(&mut self, metrics: &Metrics) {
         let task = self.task.partition();
         let windows = self.task.windows();
+        let clock = self.task.progress().clock;
+        let behind = windows.slowest().map_or(0, |slowest| clock.0.saturating_sub(slowest.0).max(0));
+        self.metrics.windows_lag_seconds.set(behind as f64 / 1e6);
         self.metrics.timers.set(i64::try_from(windows.timers()).unwrap_or(i64::MAX));
         let watermark = self.task.progress().watermark.unwrap_or(NEVER);
         self.metrics.timers_overdue_seconds.set(windows.overdue_micros(watermark) as f64 / 1e6);

@@ -26,6 +26,7 @@ pub struct Metrics {
     gateways_retired: IntGaugeVec,
     timers: IntGaugeVec,
     timers_overdue_seconds: GaugeVec,
+    windows_lag_seconds: GaugeVec,
     windows_open: IntGaugeVec,
 }
 
@@ -37,6 +38,7 @@ pub struct TaskMetrics {
     pub gateways_retired: IntGauge,
     pub timers: IntGauge,
     pub timers_overdue_seconds: Gauge,
+    pub windows_lag_seconds: Gauge,
 }
 
 impl Metrics {
@@ -59,6 +61,11 @@ impl Metrics {
             &["task"],
         )?;
         registry.register(Box::new(timers_overdue_seconds.clone()))?;
+        let windows_lag_seconds = GaugeVec::new(
+            Opts::new("forebay_windows_watermark_lag_seconds", "Task clock less the slowest task's watermark, by which windows are told."),
+            &["task"],
+        )?;
+        registry.register(Box::new(windows_lag_seconds.clone()))?;
         let windows_open = IntGaugeVec::new(
             Opts::new("forebay_windows_open_keys", "Keys of a window with something open, in the task that owns them."),
             &["task", "window"],
@@ -80,6 +87,7 @@ impl Metrics {
             )?,
             timers: gauge("forebay_timers", "Timers of windows, one for each key with something open.")?,
             timers_overdue_seconds,
+            windows_lag_seconds,
             windows_open,
             commits: counter("forebay_commits_total", "Tries to commit, by result.", &["result"])?,
             commit_seconds,
@@ -100,6 +108,7 @@ impl Metrics {
             gateways_retired: self.gateways_retired.with_label_values(&[&task]),
             timers: self.timers.with_label_values(&[&task]),
             timers_overdue_seconds: self.timers_overdue_seconds.with_label_values(&[&task]),
+            windows_lag_seconds: self.windows_lag_seconds.with_label_values(&[&task]),
         }
     }
 

@@ -14,6 +14,7 @@ mod held;
 pub mod stage;
 
 use crate::overlay::Overlay;
+use crate::progress::NEVER;
 use crate::state::StateError;
 use forebay_enricher_core::combine::window::declare::{Operator, Window};
 use forebay_enricher_core::combine::window::field::View;
@@ -242,6 +243,10 @@ impl Windows {
     }
     pub fn timers(&self) -> usize {
         self.own.len() + self.shared.len()
+    }
+    /// The time by which windows whose keys span partitions are told; `None`: there are none, or it is not known yet.
+    pub fn slowest(&self) -> Option<Micros> {
+        Some(self.slowest.watermark()).filter(|watermark| self.batch.is_used() && *watermark > NEVER)
     }
     /// How long the oldest timer is due by the time that fires it.
     pub fn overdue_micros(&self, watermark: Micros) -> i64 {
