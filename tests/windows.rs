@@ -25,6 +25,7 @@ kind = "sliding"
 size = "6s"
 slide = "2s"
 lateness = "1s"
+emit = { update = "1s" }
 where = { event_type = { not = "page_viewed" } }
 [[window]]
 uid = "sketches"

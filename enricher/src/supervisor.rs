@@ -98,6 +98,7 @@ impl Supervisor {
             refresh_after_micros: config::micros(config.refresh_after()),
             deltas_needed_micros: config::micros(config.deltas_needed()),
             dropped_windows: self.dropped_windows.clone(),
+            window_keys: limit::WINDOW_KEYS,
             origin: Origin {
                 harvested: log.topic_id(Topic::Harvested)?,
                 delta: log.topic_id(Topic::Delta)?,

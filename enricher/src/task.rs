@@ -50,6 +50,8 @@ pub struct Rules {
     pub life: String,
     /// Uids of windows whose state may go.
     pub dropped_windows: Vec<String>,
+    /// Keys of one window with something open, in one task.
+    pub window_keys: usize,
 }
 
 impl Rules {
@@ -153,7 +155,7 @@ impl Task {
         let progress = Progress::load(&*backend, rules.format)?.unwrap_or_default();
         let totals = Totals::load(&*backend)?;
         let mut overlay = Overlay::new(backend);
-        let windows = Windows::load(rules.pipeline.clone(), &rules.dropped_windows, &mut overlay, rules.layout.partitions())?;
+        let windows = Windows::load(&rules, &mut overlay)?;
         Ok(Task {
             partition,
             horizon: Horizon::new(rules.pipeline.options().dedup_ttl_micros),

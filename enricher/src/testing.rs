@@ -528,6 +528,7 @@ pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration, la
         deltas_needed_micros: pipeline_ttl.saturating_add(crate::config::micros(refresh_after)),
         refresh_after_micros: crate::config::micros(refresh_after),
         dropped_windows: Vec::new(),
+        window_keys: limit::WINDOW_KEYS,
         layout: Layout::new(JOB, lanes, origin.partitions),
         origin,
         format,

@@ -64,6 +64,7 @@ struct World {
     pipeline: Arc<Pipeline>,
     refresh_after: Duration,
     dropped_windows: Vec<String>,
+    window_keys: usize,
     format: Format,
     /// Before the folder: dropped first, as closing a store writes into it.
     life: Option<Life>,
@@ -93,6 +94,7 @@ impl World {
             pipeline,
             refresh_after: Duration::from_secs(10),
             dropped_windows: Vec::new(),
+            window_keys: limit::WINDOW_KEYS,
             format: Format::writing(Format::DEFAULT),
             dir: tempfile::tempdir().expect("a folder"),
             life: None,
@@ -123,7 +125,7 @@ impl World {
     /// Of one lane under a layout.
     fn plan_of(&self, lanes: u32, lane: i32) -> Plan {
         let rules = testing::rules(&self.log, self.pipeline.clone(), self.refresh_after, lanes, self.format);
-        let rules = Arc::new(Rules { dropped_windows: self.dropped_windows.clone(), ..rules });
+        let rules = Arc::new(Rules { dropped_windows: self.dropped_windows.clone(), window_keys: self.window_keys, ..rules });
         Plan {
             id: crate::lane_id(testing::JOB, lane),
             partitions: rules.layout.tasks(lane),

@@ -16,13 +16,13 @@ pub mod stage;
 use crate::overlay::Overlay;
 use crate::progress::NEVER;
 use crate::state::StateError;
+use crate::task::Rules;
 use forebay_enricher_core::combine::window::declare::{Operator, Window};
 use forebay_enricher_core::combine::window::field::View;
 use forebay_enricher_core::combine::window::measure::{self, Kept, Numbers};
 use forebay_enricher_core::combine::window::panes::Pane;
 use forebay_enricher_core::combine::window::{Missed, Told};
 use forebay_enricher_core::{Masked, Pipeline};
-use forebay_schemas::limit;
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::late;
 use forebay_schemas::wire::partials::Partials;
@@ -39,6 +39,8 @@ pub struct Windows {
     shared: BTreeSet<Timer>,
     /// Keys with something open, by window.
     open: Vec<usize>,
+    /// As many of one window, and no more.
+    keys_max: usize,
     batch: Batch,
     slowest: Slowest,
     /// What there was no room for, by window.
@@ -73,21 +75,22 @@ pub(super) struct Moved {
 pub type Message = (Vec<u8>, Vec<u8>);
 
 impl Windows {
-    /// As the state has them. What this process declares and the state does not know is written to `overlay`.
-    /// State under the uids of `dropped` goes, unless they are declared.
-    pub fn load(pipeline: Arc<Pipeline>, dropped: &[String], overlay: &mut Overlay, partitions: i32) -> Result<Windows, StateError> {
-        held::check(pipeline.windows(), dropped, overlay)?;
+    /// As the state has them. What this process declares and the state does not know is written to `overlay`; state under uids
+    /// that may be dropped goes, unless they are declared.
+    pub fn load(rules: &Rules, overlay: &mut Overlay) -> Result<Windows, StateError> {
+        let (pipeline, partitions) = (rules.pipeline.clone(), rules.layout.partitions());
+        held::check(pipeline.windows(), &rules.dropped_windows, overlay)?;
         let count = pipeline.windows().len();
-        let slowest = Slowest::load(&**overlay.backend(), partitions)?;
         let mut windows = Windows {
-            pipeline: pipeline.clone(),
             own: BTreeSet::new(),
             shared: BTreeSet::new(),
             open: vec![0; count],
+            keys_max: rules.window_keys,
             batch: Batch::new(pipeline.windows(), partitions),
-            slowest,
+            slowest: Slowest::load(&**overlay.backend(), partitions)?,
             full: vec![0; count],
             sweep: None,
+            pipeline: pipeline.clone(),
         };
         held::each_timer(pipeline.windows(), &**overlay.backend(), &mut |window, key, due| {
             windows.moved(Moved { window, key: key.to_vec(), from: None, to: Some(due) });
@@ -280,7 +283,7 @@ impl Windows {
 
     /// A window holds so many keys and no more.
     fn has_no_room(&self, window: usize, key: &[u8], overlay: &Overlay) -> Result<bool, StateError> {
-        if self.open[window] < limit::WINDOW_KEYS {
+        if self.open[window] < self.keys_max {
             return Ok(false);
         }
         Ok(overlay.get(&held::line_key(self.uid(window), key))?.is_none())

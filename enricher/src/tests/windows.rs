@@ -564,3 +564,28 @@ fn open_windows_outlive_the_deltas_that_opened_them() {
     world.run().expect("commits");
     assert_eq!(told(&world, "w").len(), 50);
 }
+
+/// What would open a key beyond the bound is left out and counted; nothing else changes.
+#[test]
+fn keys_beyond_the_bound_are_left_out_and_counted() {
+    let sessions = declared("s", WindowKind::Session { gap_micros: 10 * SECOND }, &["anonymous_id"], 0);
+    let mut world = World::new(Kind::Memory, testing::pipeline_of(Options::default(), &[tumbling("w"), sessions]));
+    world.window_keys = 5;
+    world.start().expect("starts");
+    for id in 0..20 {
+        append(&world, 0, id, &format!("w{}", id % 10), Duration::ZERO);
+    }
+    world.run().expect("commits");
+    let mut left_out: BTreeMap<String, u64> = BTreeMap::new();
+    for (task, _) in &mut world.life().tasks {
+        task.take_left_out().into_iter().for_each(|(window, count)| *left_out.entry(window).or_default() += count);
+        assert!(task.windows().open().all(|(_, keys)| keys <= 5));
+    }
+    assert_eq!(world.trusted(0).len(), 20);
+    // Both events of five of the ten sessions; of the windows the keys of two tasks, and one part a key and batch.
+    assert_eq!(left_out["s"], 10);
+    Script::default().finish(&mut world);
+    assert_eq!(told(&world, "s").len(), 5);
+    let keys = told(&world, "w").len();
+    assert!((5..=10).contains(&keys) && left_out.get("w").copied().unwrap_or(0) == 10 - keys as u64, "{keys} {left_out:?}");
+}
