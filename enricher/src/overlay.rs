@@ -94,6 +94,24 @@ impl Overlay {
         }
     }
 
+    /// `keys` ascend.
+    pub fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, StateError> {
+        let mut values = vec![None; keys.len()];
+        let (mut places, mut wanted) = (Vec::new(), Vec::new());
+        for (place, key) in keys.iter().enumerate() {
+            let written = self.record.iter().rev().find(|op| op.key == *key).map(|op| op.value.as_deref());
+            match written.or_else(|| self.pending(key)) {
+                Some(value) => values[place] = value.map(<[u8]>::to_vec),
+                None => {
+                    places.push(place);
+                    wanted.push(key.as_slice());
+                }
+            }
+        }
+        self.backend.get_many(&wanted, &mut |at, value| values[places[at]] = Some(value.to_vec()))?;
+        Ok(values)
+    }
+
     /// What the whole records before this one have written and the backend does not have yet: `Some(None)` is a delete.
     pub fn pending(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         let op = self.batch.find(key).or_else(|| self.in_flight.find(key))?;
@@ -150,7 +168,12 @@ mod tests {
         let mut overlay = Overlay::new(backend);
         let shown = |overlay: &Overlay| {
             let read = |key: &str| overlay.get(key.as_bytes()).expect("memory").map_or("-".into(), |v| String::from_utf8(v).expect("text"));
-            ["a", "b", "c", "d"].map(read).concat()
+            let one_by_one = ["a", "b", "c", "d"].map(read).concat();
+            let keys = ["a", "b", "c", "d", "e"].map(|key| key.as_bytes().to_vec());
+            let at_once =
+                overlay.get_many(&keys).expect("memory").into_iter().map(|v| v.map_or("-".into(), |v| String::from_utf8(v).expect("text")));
+            assert_eq!(at_once.collect::<String>(), format!("{one_by_one}-"));
+            one_by_one
         };
         overlay.put(b"b".to_vec(), b"1".to_vec());
         overlay.put(b"c".to_vec(), b"1".to_vec());

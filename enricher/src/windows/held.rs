@@ -44,6 +44,10 @@ impl State for Held<'_> {
     fn pane(&self, key: &[u8], pane: Pane) -> Result<Option<Vec<u8>>, StateError> {
         self.overlay.get(&pane_key(self.uid, key, pane))
     }
+    fn panes(&self, key: &[u8], panes: &[Pane]) -> Result<Vec<Option<Vec<u8>>>, StateError> {
+        let keys: Vec<Vec<u8>> = panes.iter().map(|pane| pane_key(self.uid, key, *pane)).collect();
+        self.overlay.get_many(&keys)
+    }
     fn put_pane(&mut self, key: &[u8], pane: Pane, kept: Option<Vec<u8>>) {
         self.overlay.write(pane_key(self.uid, key, pane), kept);
     }

@@ -55,6 +55,8 @@ pub trait State {
     /// `None` removes it.
     fn put_line(&mut self, key: &[u8], line: Option<Vec<u8>>);
     fn pane(&self, key: &[u8], pane: Pane) -> Result<Option<Vec<u8>>, Self::Error>;
+    /// Several, in their order, at once.
+    fn panes(&self, key: &[u8], panes: &[Pane]) -> Result<Vec<Option<Vec<u8>>>, Self::Error>;
     fn put_pane(&mut self, key: &[u8], pane: Pane, kept: Option<Vec<u8>>);
     /// A block of a sketch of the pane; blocks of all its sketches are numbered together.
     fn block(&self, key: &[u8], pane: Pane, number: u16) -> Result<Option<Vec<u8>>, Self::Error>;

@@ -5,10 +5,10 @@
 //! Invariant: what is written for an event does not grow with what was there before. The first number of a sketch that was cut
 //! is the list of its blocks, which changes only when a block is new; its blocks follow.
 
-use super::State;
 use super::measure::{Kept, Numbers};
 use super::panes::Pane;
 use super::sketch::{Block, Kind, Sketch};
+use super::{State, merge};
 use forebay_schemas::wire::avro::{self, DecodeError, Reader};
 use std::collections::BTreeSet;
 
@@ -83,19 +83,27 @@ fn add_sketch<S: State>(state: &mut S, key: &[u8], pane: Pane, first: u16, more:
     Ok(())
 }
 
-/// All that is kept of a pane; `None`: there is no such pane.
-pub fn read<S: State>(state: &S, key: &[u8], pane: Pane, columns: &Columns) -> Result<Option<Vec<Kept>>, S::Error> {
-    let Some(Stored { numbers, sketches: whole }) = stored(state, key, pane, columns)? else { return Ok(None) };
-    let (mut numbers, mut sketches) = (numbers.into_iter(), sketches(columns).zip(whole));
-    let mut all = Vec::with_capacity(columns.len());
-    for column in columns {
-        all.push(match column.and_then(|_| sketches.next()) {
-            Some((_, Some(whole))) => Kept::Sketch(whole),
-            Some(((first, kind), None)) => Kept::Sketch(read_sketch(state, key, pane, first, kind)?),
-            None => Kept::Numbers(numbers.next().unwrap_or_default()),
-        });
+/// All that is kept of `panes` together; `None`: one of them is missing.
+pub fn read<S: State>(state: &S, key: &[u8], panes: &[Pane], columns: &Columns) -> Result<Option<Vec<Kept>>, S::Error> {
+    let mut all: Option<Vec<Kept>> = None;
+    for (pane, bytes) in panes.iter().zip(state.panes(key, panes)?) {
+        let Some(bytes) = bytes else { return Ok(None) };
+        let Stored { numbers, sketches: whole } = Stored::of(state, &bytes, columns)?;
+        let (mut numbers, mut sketches) = (numbers.into_iter(), sketches(columns).zip(whole));
+        let mut kept = Vec::with_capacity(columns.len());
+        for column in columns {
+            kept.push(match column.and_then(|_| sketches.next()) {
+                Some((_, Some(whole))) => Kept::Sketch(whole),
+                Some(((first, kind), None)) => Kept::Sketch(read_sketch(state, key, *pane, first, kind)?),
+                None => Kept::Numbers(numbers.next().unwrap_or_default()),
+            });
+        }
+        match &mut all {
+            Some(all) => merge(state, all, &kept)?,
+            None => all = Some(kept),
+        }
     }
-    Ok(Some(all))
+    Ok(all)
 }
 
 fn read_sketch<S: State>(state: &S, key: &[u8], pane: Pane, first: u16, kind: Kind) -> Result<Sketch, S::Error> {
@@ -148,15 +156,18 @@ fn list<S: State>(state: &S, key: &[u8], pane: Pane, first: u16) -> Result<BTree
 }
 
 fn stored<S: State>(state: &S, key: &[u8], pane: Pane, columns: &Columns) -> Result<Option<Stored>, S::Error> {
-    let Some(bytes) = state.pane(key, pane)? else { return Ok(None) };
-    let stored = Stored::decode(&bytes, columns).map_err(|_| state.corrupt("a pane is unreadable"))?;
-    if stored.numbers.len() != columns.iter().filter(|column| column.is_none()).count() {
-        return Err(state.corrupt("other values are kept than are declared"));
-    }
-    Ok(Some(stored))
+    state.pane(key, pane)?.map(|bytes| Stored::of(state, &bytes, columns)).transpose()
 }
 
 impl Stored {
+    fn of<S: State>(state: &S, bytes: &[u8], columns: &Columns) -> Result<Stored, S::Error> {
+        let stored = Stored::decode(bytes, columns).map_err(|_| state.corrupt("a pane is unreadable"))?;
+        if stored.numbers.len() != columns.iter().filter(|column| column.is_none()).count() {
+            return Err(state.corrupt("other values are kept than are declared"));
+        }
+        Ok(stored)
+    }
+
     fn nothing(columns: &Columns) -> Stored {
         let numbers = columns.iter().filter(|column| column.is_none()).map(|_| Numbers::default());
         Stored { numbers: numbers.collect(), sketches: columns.iter().flatten().map(|kind| Some(Sketch::new(*kind))).collect() }

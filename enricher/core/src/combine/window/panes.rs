@@ -9,7 +9,7 @@
 use super::grid::{Grid, Span};
 use super::measure::Kept;
 use super::pane::{self, Columns};
-use super::{Missed, State, Told, merge};
+use super::{Missed, State, Told};
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::avro::{self, DecodeError, Reader};
 use std::collections::{BTreeMap, BTreeSet};
@@ -199,21 +199,15 @@ impl Panes {
 
     /// `before`: it was told when it ended.
     fn told<S: State>(&self, state: &S, key: &[u8], line: &mut Line, span: Span, before: bool, is_final: bool) -> Result<Told, S::Error> {
-        let mut all: Option<Vec<Kept>> = None;
-        for pane in line.of(span) {
-            let pane = pane::read(state, key, *pane, &self.columns)?.ok_or_else(|| state.corrupt("a pane is missing"))?;
-            match &mut all {
-                Some(all) => merge(state, all, &pane)?,
-                None => all = Some(pane),
-            }
-        }
+        let panes: Vec<Pane> = line.of(span).copied().collect();
+        let kept = pane::read(state, key, &panes, &self.columns)?.ok_or_else(|| state.corrupt("a pane is missing"))?;
         let revision = line.revised.get(&span.start).map_or(1 + u32::from(before), |last| last.saturating_add(1));
         if is_final {
             line.revised.remove(&span.start);
         } else if revision > 1 {
             line.revised.insert(span.start, revision);
         }
-        Ok(Told { span, revision, is_final, kept: all.ok_or_else(|| state.corrupt("a window is empty"))? })
+        Ok(Told { span, revision, is_final, kept })
     }
 
     fn line<S: State>(&self, state: &S, key: &[u8]) -> Result<Line, S::Error> {

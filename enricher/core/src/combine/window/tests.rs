@@ -41,6 +41,9 @@ impl State for Memory {
     fn pane(&self, key: &[u8], pane: Pane) -> Result<Option<Vec<u8>>, &'static str> {
         Ok(self.panes.get(&(key.to_vec(), pane)).cloned())
     }
+    fn panes(&self, key: &[u8], panes: &[Pane]) -> Result<Vec<Option<Vec<u8>>>, &'static str> {
+        panes.iter().map(|pane| self.pane(key, *pane)).collect()
+    }
     fn put_pane(&mut self, key: &[u8], pane: Pane, kept: Option<Vec<u8>>) {
         set(&mut self.panes, (key.to_vec(), pane), kept);
     }
