@@ -19,6 +19,7 @@ use forebay_gateway::config::SourceConfig;
 use forebay_schemas::limit;
 use forebay_schemas::quantity::Span;
 use forebay_schemas::topic::Topic;
+use forebay_sinks::Table;
 use forebay_stores::config::{LogConfig, ObjectsConfig, ObjectsKind};
 use forebay_stores::log::embedded::EmbeddedOptions;
 use forebay_stores::log::kafka::KafkaOptions;
@@ -144,6 +145,15 @@ impl Config {
     /// Where what is wrong with a window was written.
     pub fn window_error(&self, n: usize, error: &WindowError) -> ConfigError {
         self.layers.error_at(&format!("window[{n}].{}", error.key), &error.what)
+    }
+
+    /// The tables that the sink fills.
+    pub fn tables(&self) -> Vec<Table> {
+        let windows = self.has_windows().then_some(Table::Windows);
+        std::iter::once(Table::TrustedEvents).chain(windows).collect()
+    }
+    fn has_windows(&self) -> bool {
+        !self.windows.is_empty()
     }
 
     pub fn spool_dir(&self) -> PathBuf {

@@ -141,8 +141,8 @@ impl Node {
     pub fn admin_url(&self) -> String {
         format!("http://{}", self.admin.addr)
     }
-    pub fn duckdb_line(&self) -> String {
-        self.parts.table.lock().as_ref().map_or_else(String::new, TableSink::duckdb_line)
+    pub fn duckdb_lines(&self) -> Vec<String> {
+        self.parts.table.lock().as_ref().map_or_else(Vec::new, TableSink::duckdb_lines)
     }
     /// Prints each reject from now on.
     pub fn print_rejects(&self) -> Result<RejectPrinter, Failure> {

@@ -3,7 +3,10 @@
 
   readers.py DATA --with duckdb             the table's rows: event_id, event_type, partition, offset
   readers.py DATA --with pyiceberg --all    all columns (times RFC 3339, `properties` as the text it is)
-  readers.py DATA --with duckdb --count     the number of rows and of different event ids
+  readers.py DATA --with duckdb --count     the number of rows and of different event ids (or of those in --count COLUMN)
+  readers.py DATA --with duckdb --table windows
+                                            another table, all columns
+  readers.py DATA --table windows --sql SQL what DuckDB answers to a query that names the table as docs/table.md does
   readers.py DATA --raw                     landed requests: request_id, source, received_at, method, target, body (base64), events
 
 DATA is the folder of `forebay dev`; its process may run. Of a system on S3: `--config FILE` instead, whose bucket the server
@@ -19,7 +22,7 @@ import pathlib
 import sys
 import tomllib
 
-TABLE = "forebay.trusted_events"
+TABLE = "trusted_events"
 SHORT = ["event_id", "event_type", "provenance"]
 
 
@@ -31,18 +34,23 @@ def main():
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--with", dest="reader", choices=["duckdb", "pyiceberg"])
     what.add_argument("--raw", action="store_true")
+    what.add_argument("--sql")
+    parser.add_argument("--table", default=TABLE)
     parser.add_argument("--all", action="store_true", help="all columns")
-    parser.add_argument("--count", action="store_true", help="only count")
+    parser.add_argument("--count", nargs="?", const="event_id", metavar="COLUMN", help="only count")
     args = parser.parse_args()
     if bool(args.data) == bool(args.config):
         parser.error("one of DATA and --config")
-    system = Bucket(args.config, args.files) if args.config else Folder(args.data.resolve())
+    system = Bucket(args.config, args.files, args.table) if args.config else Folder(args.data.resolve(), args.table)
+    everything = args.all or args.table != TABLE
     if args.raw:
         lines = raw(system.objects)
     elif args.count:
-        lines = count(batches(args.reader, system, ["event_id"]))
+        lines = count(batches(args.reader, system, [args.count]))
+    elif args.sql:
+        lines = rows(by_duckdb(system, args.sql.replace(f"forebay-data/warehouse/forebay/{args.table}", "{scanned}")), True)
     else:
-        lines = rows(batches(args.reader, system, None if args.all else SHORT), args.all)
+        lines = rows(batches(args.reader, system, None if everything else SHORT), everything)
     for line in lines:
         sys.stdout.write(json.dumps(line, default=plain, ensure_ascii=False) + "\n")
 
@@ -54,14 +62,15 @@ class Folder:
     secret = None
     properties = {}
 
-    def __init__(self, data):
+    def __init__(self, data, table):
+        self.table = table
         self.objects = data / "objects"
         self.warehouse = str(data / "warehouse")
         self.catalogue = data / "catalog.sqlite"
 
     def scanned(self):
         """As a user does: the folder alone, by way of its version-hint.text."""
-        return f"{self.warehouse}/forebay/trusted_events"
+        return f"{self.warehouse}/forebay/{self.table}"
 
     def loaded(self):
         return in_sql(f"sqlite:///{self.catalogue}", self)
@@ -72,7 +81,8 @@ class Bucket:
 
     extensions = ["httpfs", "avro", "iceberg"]
 
-    def __init__(self, config, files):
+    def __init__(self, config, files, table):
+        self.table = table
         config = tomllib.loads(config.read_text())
         objects, table = config["objects"], config["sink"]["table"]
         key, secret = objects["access_key_id"], pathlib.Path(objects["secret_access_key_file"]).read_text().strip()
@@ -100,7 +110,7 @@ class Bucket:
         if self.catalogue.startswith("http"):
             from pyiceberg.catalog.rest import RestCatalog
 
-            return RestCatalog("forebay", uri=self.catalogue, **self.properties).load_table(TABLE)
+            return RestCatalog("forebay", uri=self.catalogue, **self.properties).load_table(f"forebay.{self.table}")
         if self.catalogue.startswith("postgres"):
             from sqlalchemy import make_url
 
@@ -112,14 +122,17 @@ class Bucket:
 def in_sql(url, system):
     from pyiceberg.catalog.sql import SqlCatalog
 
-    return SqlCatalog("forebay", uri=url, warehouse=system.warehouse, **system.properties).load_table(TABLE)
+    return SqlCatalog("forebay", uri=url, warehouse=system.warehouse, **system.properties).load_table(f"forebay.{system.table}")
 
 
 def batches(reader, system, columns):
-    return {"duckdb": by_duckdb, "pyiceberg": by_pyiceberg}[reader](system, columns)
+    if reader == "pyiceberg":
+        return by_pyiceberg(system, columns)
+    quoted = ", ".join(f'"{column}"' for column in columns) if columns else "*"
+    return by_duckdb(system, f"SELECT {quoted} FROM iceberg_scan('{{scanned}}')")
 
 
-def by_duckdb(system, columns):
+def by_duckdb(system, sql):
     import duckdb
 
     con = duckdb.connect()
@@ -128,7 +141,7 @@ def by_duckdb(system, columns):
     if system.secret:
         con.execute(system.secret)
     scanned = system.scanned().replace("'", "''")
-    result = con.execute(f"SELECT {', '.join(columns or ['*'])} FROM iceberg_scan('{scanned}')")
+    result = con.execute(sql.replace("{scanned}", scanned))
     return result.to_arrow_reader() if hasattr(result, "to_arrow_reader") else result.fetch_record_batch()
 
 
@@ -152,11 +165,11 @@ def rows(reader, everything):
 
 
 def count(reader):
-    total, ids = 0, set()
+    total, different = 0, set()
     for batch in reader:
         total += batch.num_rows
-        ids.update(batch.column(0).to_pylist())
-    yield {"rows": total, "event_ids": len(ids)}
+        different.update(batch.column(0).to_pylist())
+    yield {"rows": total, "different": len(different)}
 
 
 def raw(objects):

@@ -13,6 +13,8 @@ spool.segment_age = "2s"
 [enricher]
 backend = "rocksdb"
 watermark.delay = "1s"
+[sink.table]
+commit_interval = "1s"
 [[window]]
 uid = "tumbling"
 kind = "tumbling"
@@ -78,7 +80,17 @@ fn kills_move_no_result(form: Form) {
     );
     compare(&*system, folder.path());
     explained(&*system);
+    let result =
+        |row: &Value| ["window", "key", "start", "end", "values", "revision", "final", "fingerprint"].map(|name| row[name].to_string());
+    let mut told: Vec<_> = system.tail("windows").iter().map(result).collect();
     assert_eq!(system.stop(), 0, "{}", system.log());
+    // What was told is in the table, each revision once.
+    told.sort();
+    for reader in ["duckdb", "pyiceberg"] {
+        let mut rows: Vec<_> = system.read_by(&["--with", reader, "--table", "windows"]).iter().map(result).collect();
+        rows.sort();
+        assert!(rows == told, "{reader}: {} rows, {} results", rows.len(), told.len());
+    }
 }
 
 fn open_keys(system: &dyn System) -> f64 {

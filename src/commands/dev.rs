@@ -77,6 +77,6 @@ fn welcome(node: &Node, config: &Config, took: Duration) -> String {
         listen,
         node.admin_url(),
         listen,
-        node.duckdb_line(),
+        node.duckdb_lines().join("\n  "),
     )
 }

@@ -6,6 +6,7 @@ use forebay_schemas::topic::Topic;
 use forebay_stores::log::embedded::EmbeddedLog;
 use forebay_stores::log::{Log, TopicPartition};
 use forebay_stores::objects::Objects;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -19,9 +20,9 @@ impl Housekeeping {
             loop {
                 tokio::time::sleep(EVERY).await;
                 let (config, log) = (config.clone(), log.clone());
-                let in_table = in_table(&config, &*log, &warehouse).await;
+                let in_tables = in_tables(&config, &warehouse).await;
                 let retained = tokio::task::spawn_blocking(move || {
-                    log.retain(SystemTime::now().into(), &|at| keep_from(&config, &*log, &in_table, at))
+                    log.retain(SystemTime::now().into(), &|at| keep_from(&config, &*log, &in_tables, at))
                 })
                 .await;
                 match retained {
@@ -39,21 +40,23 @@ impl Housekeeping {
 }
 
 /// What the slowest consumer of a partition still needs.
-fn keep_from(config: &Config, log: &dyn Log, in_table: &[i64], at: TopicPartition) -> Option<i64> {
+fn keep_from(config: &Config, log: &dyn Log, in_tables: &InTables, at: TopicPartition) -> Option<i64> {
     match at.topic {
         Topic::Harvested | Topic::Repartition => Some(committed(log, config, at)),
-        Topic::Trusted => Some(usize::try_from(at.partition).ok().and_then(|n| in_table.get(n)).copied().unwrap_or(0)),
+        // `None` where no table is filled from it.
+        Topic::Trusted | Topic::Windows => in_tables.get(&at.topic).map(|reached| reached.get(&at.partition).copied().unwrap_or(0)),
         // These have no consumer of ours; deltas are kept as long as recovery may need them, which is their retention.
-        Topic::Bad | Topic::Delta | Topic::Windows | Topic::Late => None,
+        Topic::Bad | Topic::Delta | Topic::Late => None,
     }
 }
 
-/// Offsets of the trusted partitions that the table has reached; 0 where it cannot be told.
-pub(super) async fn in_table(config: &Config, log: &dyn Log, warehouse: &Arc<dyn Objects>) -> Vec<i64> {
-    let mut reached = Vec::new();
-    for partition in 0..log.partitions(Topic::Trusted) {
-        let found = forebay_sinks::lookup(&config.table, warehouse, partition, 0).await.ok().flatten();
-        reached.push(found.map_or(0, |found| found.next));
+/// Of each topic that fills a table, the offsets that the table has reached; a partition of which that cannot be told has none.
+pub(super) type InTables = BTreeMap<Topic, BTreeMap<i32, i64>>;
+
+pub(super) async fn in_tables(config: &Config, warehouse: &Arc<dyn Objects>) -> InTables {
+    let mut reached = InTables::new();
+    for table in config.tables() {
+        reached.insert(table.topic(), forebay_sinks::reached(&config.table, table, warehouse).await.unwrap_or_default());
     }
     reached
 }

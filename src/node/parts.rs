@@ -135,13 +135,13 @@ impl Parts {
     }
 
     /// Topics that are not as they must be are told before anything stands on them.
-    async fn check_topics(&self, ground: &Ground, needed: &'static [Topic]) -> Result<(), NotStarted> {
+    async fn check_topics(&self, ground: &Ground, needed: Vec<Topic>) -> Result<(), NotStarted> {
         if ground.config.log.kind == LogKind::Embedded {
             return Ok(());
         }
         let options = ground.config.kafka_options().map_err(|error| NotStarted::stays(error.into()))?;
         let findings =
-            tokio::task::spawn_blocking(move || topics::check(&options, needed)).await.context("the topics").map_err(NotStarted::stays)?;
+            tokio::task::spawn_blocking(move || topics::check(&options, &needed)).await.context("the topics").map_err(NotStarted::stays)?;
         let findings = findings.map_err(|error| NotStarted { hindrance: Hindrance::of(&error), error: error.into() })?;
         let told = findings.iter().find_map(|finding| {
             let Verdict::Refused(why) = finding.verdict else { return None };
@@ -155,7 +155,7 @@ impl Parts {
     }
 
     async fn start_enricher(&self, ground: &Ground, registry: &Registry) -> Result<(), NotStarted> {
-        self.check_topics(ground, &Topic::ALL).await?;
+        self.check_topics(ground, Topic::ALL.to_vec()).await?;
         let pipeline = ground.pipeline.clone().expect("made where there is an enricher");
         let (config, log, state, registry) =
             (ground.config.enricher.clone(), ground.stores.log.clone(), ground.config.state_dir(), registry.clone());
@@ -175,11 +175,12 @@ impl Parts {
     }
 
     async fn start_table(&self, ground: &Ground, registry: &Registry) -> Result<(), NotStarted> {
-        self.check_topics(ground, &[Topic::Trusted]).await?;
         let Ground { config, stores, .. } = ground;
-        let started = TableSink::start(config.table.clone(), stores.log.clone(), stores.warehouse.clone(), registry).await;
+        let tables = config.tables();
+        self.check_topics(ground, tables.iter().map(|table| table.topic()).collect()).await?;
+        let started = TableSink::start(config.table.clone(), &tables, stores.log.clone(), stores.warehouse.clone(), registry).await;
         *self.table.lock() = Some(started.map_err(|error| {
-            let hindrance = match &error {
+            let hindrance = match &*error.source {
                 SinkError::Log(error) => Hindrance::of(error),
                 error if error.is_final() => Hindrance::Stays,
                 _ => Hindrance::Away,

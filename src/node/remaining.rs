@@ -44,19 +44,17 @@ impl Remaining {
         if waiting > 0 {
             left.push(format!("at least {waiting} events in the log that are not judged"));
         }
-        let rows = self.not_in_table(log).await;
-        if rows > 0 {
-            left.push(format!("{rows} trusted events that the table does not have"));
+        for (topic, reached) in housekeeping::in_tables(&self.config, &self.stores.warehouse).await {
+            let of_partition = |partition: i32| {
+                let bounds = log.bounds(TopicPartition { topic, partition }).ok()?;
+                Some(bounds.end - reached.get(&partition).copied().unwrap_or(0).max(bounds.start))
+            };
+            let rows: i64 = (0..log.partitions(topic)).filter_map(of_partition).sum();
+            let what = if topic == Topic::Windows { "window results that their table" } else { "trusted events that the table" };
+            if rows > 0 {
+                left.push(format!("{rows} {what} does not have"));
+            }
         }
         left
-    }
-
-    async fn not_in_table(&self, log: &EmbeddedLog) -> i64 {
-        let reached = housekeeping::in_table(&self.config, log, &self.stores.warehouse).await;
-        let of_partition = |(partition, next): (i32, i64)| {
-            let bounds = log.bounds(TopicPartition { topic: Topic::Trusted, partition }).ok()?;
-            Some(bounds.end - next.max(bounds.start))
-        };
-        (0..).zip(reached).filter_map(of_partition).sum()
     }
 }

@@ -7,20 +7,19 @@
 use super::error::SinkError;
 use super::file::{FileWriter, Format, day_of};
 use super::offsets::Offsets;
-use super::rows::Rows;
+use super::rows::{Row, Rows};
 use super::warehouse::Warehouse;
 use forebay_schemas::limit;
-use forebay_schemas::wire::trusted::Trusted;
 use iceberg::spec::DataFile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(super) struct Batch {
+pub(super) struct Batch<R> {
     format: Arc<Format>,
     /// What the table must say for this batch to be added; `None`: nothing yet.
     from: Option<Offsets>,
     to: Offsets,
-    days: BTreeMap<i32, Day>,
+    days: BTreeMap<i32, Day<R>>,
     rows: u64,
     /// Records that are left out because the table has them.
     known: u64,
@@ -28,8 +27,8 @@ pub(super) struct Batch {
 }
 
 #[derive(Default)]
-struct Day {
-    rows: Rows,
+struct Day<R> {
+    rows: R,
     bytes: usize,
     file: Option<FileWriter>,
 }
@@ -42,9 +41,9 @@ pub(super) struct Written {
     pub rows: u64,
 }
 
-impl Batch {
+impl<R: Rows> Batch<R> {
     /// A batch that goes on from `start`, while the table says `from`.
-    pub(super) fn new(format: Arc<Format>, from: Option<Offsets>, start: Offsets) -> Batch {
+    pub(super) fn new(format: Arc<Format>, from: Option<Offsets>, start: Offsets) -> Batch<R> {
         Batch { format, from, to: start, days: BTreeMap::new(), rows: 0, known: 0, bytes: 0 }
     }
 
@@ -64,18 +63,18 @@ impl Batch {
     }
 
     /// Adds a row; `bytes` is the record's size on the log.
-    pub(super) fn push(&mut self, partition: i32, event: &Trusted, bytes: usize) -> Result<(), SinkError> {
-        let day = day_of(event.received_at);
+    pub(super) fn push(&mut self, partition: i32, row: &R::Row<'_>, bytes: usize) -> Result<(), SinkError> {
+        let day = day_of(row.instant());
         let rows = self.days.entry(day).or_default();
-        rows.rows.push(event);
+        rows.rows.push(row);
         rows.bytes += bytes;
         if rows.bytes >= limit::SINK_ROWS_BYTES / 2 {
             rows.encode(&self.format, day)?;
         }
         self.rows += 1;
         self.bytes += bytes;
-        let seen = self.to.seen.entry(partition).or_insert(event.provenance.offset);
-        *seen = event.provenance.offset.max(*seen);
+        let seen = self.to.seen.entry(partition).or_insert(row.seen());
+        *seen = row.seen().max(*seen);
         Ok(())
     }
 
@@ -108,7 +107,7 @@ impl Batch {
     }
 }
 
-impl Day {
+impl<R: Rows> Day<R> {
     fn encode(&mut self, format: &Arc<Format>, day: i32) -> Result<(), SinkError> {
         if self.rows.len() == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The catalogue: who knows the table's current metadata.
+//! The catalogue: who knows a table's current metadata.
 //!
 //! Owns: the three kinds of it behind one face, and a bound on how long each is waited for. Does not own: what the
 //! metadata says (`stored`), what is done about a lost or unknown outcome (`commit`). Invariant: `commit` replaces
@@ -11,6 +11,7 @@ use super::config::Config;
 use super::disk::at;
 use super::error::SinkError;
 use super::place::CatalogueAt;
+use super::shape::Shape;
 use super::stored::Stored;
 use super::warehouse::Warehouse;
 use forebay_schemas::limit;
@@ -60,9 +61,9 @@ pub(super) enum Swap {
 }
 
 impl Catalogue {
-    /// Opens it for a sink, made if it is missing.
-    pub(super) fn open(config: &Config) -> Result<Catalogue, SinkError> {
-        let mut catalogue = Catalogue::of(config)?;
+    /// Opens it for a sink, made if it is missing. It answers about the table of `shape`.
+    pub(super) fn open(config: &Config, shape: &Shape) -> Result<Catalogue, SinkError> {
+        let mut catalogue = Catalogue::of(config, shape)?;
         if let Kind::Sql(sql) = &mut catalogue.kind {
             catalogue.runtime.block_on(bounded(sql.prepare()))?;
         }
@@ -70,17 +71,17 @@ impl Catalogue {
     }
 
     /// Opens it to look something up. `None`: there is none.
-    pub(super) fn look(config: &Config) -> Result<Option<Catalogue>, SinkError> {
+    pub(super) fn look(config: &Config, shape: &Shape) -> Result<Option<Catalogue>, SinkError> {
         let missing = config.catalogue.file().is_some_and(|path| !path.is_file());
-        if missing { Ok(None) } else { Catalogue::of(config).map(Some) }
+        if missing { Ok(None) } else { Catalogue::of(config, shape).map(Some) }
     }
 
-    fn of(config: &Config) -> Result<Catalogue, SinkError> {
+    fn of(config: &Config, shape: &Shape) -> Result<Catalogue, SinkError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let kind = match &config.catalogue {
-            CatalogueAt::File(path) => Kind::Sql(Sql::sqlite(path)),
-            CatalogueAt::Postgres(url) => Kind::Sql(Sql::postgres(url, config.catalogue_password_file.as_deref())?),
-            CatalogueAt::Rest(url) => Kind::Rest(Rest::new(url, config)?),
+            CatalogueAt::File(path) => Kind::Sql(Sql::sqlite(path, shape.name)),
+            CatalogueAt::Postgres(url) => Kind::Sql(Sql::postgres(url, config.catalogue_password_file.as_deref(), shape.name)?),
+            CatalogueAt::Rest(url) => Kind::Rest(Rest::new(url, config, shape.name)?),
         };
         Ok(Catalogue { runtime: at(Path::new("catalogue"), runtime)?, kind })
     }

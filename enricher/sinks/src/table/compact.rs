@@ -21,7 +21,7 @@ const SMALLEST_BYTES: u64 = 8 << 10;
 /// The next rewrite of `table`, put and ready to be committed; `None`: nothing to gain.
 pub(super) fn rewrite(table: &Stored, warehouse: &Warehouse) -> Result<Option<Change>, SinkError> {
     let Some((day, files)) = choose(table, warehouse)? else { return Ok(None) };
-    let format = Arc::new(Format::of(table)?);
+    let format = Arc::new(Format::of(table, warehouse.shape)?);
     let mut writer = FileWriter::create(&format, day)?;
     let mut rows = 0;
     for file in &files {

@@ -1,4 +1,4 @@
-//! `[sink.table]`: where the table is, how often it is committed, how much of its past is kept.
+//! `[sink.table]`: where the tables are, how often they are committed, how much of their past is kept.
 
 use super::place::{CatalogueAt, Warehouse};
 use forebay_schemas::quantity::{Size, Span};
@@ -14,7 +14,7 @@ pub struct Config {
     /// Address of the admin listener when the sink runs as a process of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin: Option<SocketAddr>,
-    /// Where the tables are; this one stands in `forebay/trusted_events` below it.
+    /// Where the tables are, each in a folder of `forebay/` below it.
     pub warehouse: Warehouse,
     pub catalogue: CatalogueAt,
     /// Of a Postgres catalogue: the file that has the password and nothing else. Else the environment's `PGPASSWORD`.
@@ -35,8 +35,8 @@ pub struct Config {
     pub orphan_age: Span,
     /// Rewrite many small files of a day as one.
     pub compact: bool,
-    /// Take on the topic of this id from its start although the table's offsets do not fit it. Rows that the table
-    /// holds already are recognised. Only named to get past a refusal.
+    /// Take on the topic of this id (of several, with blanks between) from its start although a table's offsets do not
+    /// fit it. Rows that the table holds already are recognised. Only named to get past a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adopt_topic: Option<String>,
 }

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 pub enum SinkError {
     #[error(transparent)]
     Refused(#[from] Refusal),
-    #[error("trusted partition {partition}, offset {offset}: {source}")]
-    Decode { partition: i32, offset: i64, source: DecodeError },
+    #[error("{topic} partition {partition}, offset {offset}: {source}")]
+    Decode { topic: &'static str, partition: i32, offset: i64, source: DecodeError },
     #[error(transparent)]
     Log(#[from] LogError),
     #[error("{location}: {source}")]
@@ -41,6 +41,15 @@ pub enum SinkError {
     Gone,
     #[error("the sink's thread ended early")]
     Ended,
+}
+
+/// A sink that did not start.
+#[derive(Debug, thiserror::Error)]
+#[error("{table}: {source}")]
+pub struct StartError {
+    /// The table that could not be opened.
+    pub table: String,
+    pub source: Box<SinkError>,
 }
 
 impl SinkError {
@@ -79,20 +88,20 @@ impl From<sqlx::Error> for SinkError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
     #[error(
-        "the table was filled from topic {stored}, but the log's trusted topic is {found}, created anew: bring the old log back, \
+        "the table was filled from topic {stored}, but the log's {of} topic is {found}, created anew: bring the old log back, \
          or set sink.table.adopt_topic = \"{found}\" to go on with the new one from its start (rows already in the table are recognised)"
     )]
-    OtherTopic { stored: String, found: String },
+    OtherTopic { of: &'static str, stored: String, found: String },
     #[error(
-        "the table holds trusted partition {partition} up to offset {stored}, but the log ends at {end}: the log lost records or is an older copy; \
+        "the table holds {of} partition {partition} up to offset {stored}, but the log ends at {end}: the log lost records or is an older copy; \
          bring the newer log back, or set sink.table.adopt_topic = \"{topic}\" to read it again from its start (rows already in the table are recognised)"
     )]
-    PastEnd { topic: String, partition: i32, stored: i64, end: i64 },
+    PastEnd { of: &'static str, topic: String, partition: i32, stored: i64, end: i64 },
     #[error(
-        "the table needs trusted partition {partition} from offset {stored}, but the log begins at {start}: retention removed records that the table \
+        "the table needs {of} partition {partition} from offset {stored}, but the log begins at {start}: retention removed records that the table \
          never got; restore them, or set sink.table.adopt_topic = \"{topic}\" to go on without them"
     )]
-    BelowStart { topic: String, partition: i32, stored: i64, start: i64 },
+    BelowStart { of: &'static str, topic: String, partition: i32, stored: i64, start: i64 },
     #[error(
         "the current snapshot says offsets {snapshot}, the table property forebay.offsets says {property}: the table was rolled back or the property \
          edited; set the property to the snapshot's value to read the rest again, or roll forward"
@@ -109,10 +118,9 @@ pub enum Refusal {
     Moved { found: String, expected: String },
     #[error(
         "{place} holds a table that the catalogue does not name: bring the catalogue back (or register the newest metadata file in it as {table}; \
-         in a folder, metadata/version-hint.text tells which that is), or move the table away to begin a new one",
-        table = "forebay.trusted_events"
+         in a folder, metadata/version-hint.text tells which that is), or move the table away to begin a new one"
     )]
-    Uncatalogued { place: String },
+    Uncatalogued { table: String, place: String },
     #[error("column {column} of the table is {found}, this version writes {expected}: rename or drop it, or run the version that made it")]
     Column { column: String, found: String, expected: String },
     #[error(
@@ -127,6 +135,6 @@ pub enum Refusal {
     Catalogue(String),
     #[error("the table has format version {0}; this version writes format version 2")]
     Format(String),
-    #[error("the table is no longer partitioned by day(received_at); this version writes no other partitions")]
-    Partitions,
+    #[error("the table is no longer partitioned by day({column}); this version writes no other partitions")]
+    Partitions { column: &'static str },
 }

@@ -4,9 +4,9 @@
 //! the table (`commit`). Invariants: bounds are given for short columns alone, exact; a file that is not `close`d was
 //! never there; a closed file is durable.
 
-use super::columns::DAY;
 use super::error::SinkError;
 use super::ranged::Ranged;
+use super::shape::Shape;
 use super::stored::Stored;
 use super::warehouse::Warehouse;
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, new_null_array};
@@ -25,17 +25,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Columns by which a reader can skip a file. Texts among them are short, so bounds are whole values.
-const BOUNDED: [&str; 7] =
-    ["event_type", "schema_version", "event_time", "received_at", "source", "provenance.partition", "provenance.offset"];
-/// Columns in which hardly a value comes twice.
-const UNIQUE: [&str; 2] = ["event_id", "properties"];
 const READ_ROWS: usize = 4_096;
 
 /// What all files of a table's current schema share.
 #[derive(Clone)]
 pub(super) struct Format {
     location: String,
+    day: &'static str,
     spec_id: i32,
     pub arrow: SchemaRef,
     schema: Arc<Schema>,
@@ -43,7 +39,7 @@ pub(super) struct Format {
 }
 
 impl Format {
-    pub(super) fn of(table: &Stored) -> Result<Format, SinkError> {
+    pub(super) fn of(table: &Stored, shape: &Shape) -> Result<Format, SinkError> {
         let schema = table.metadata.current_schema();
         let mut properties = WriterProperties::builder()
             .set_created_by(concat!("forebay ", env!("CARGO_PKG_VERSION")).into())
@@ -51,14 +47,15 @@ impl Format {
             .set_max_row_group_bytes(Some(limit::SINK_ROW_GROUP_BYTES))
             .set_statistics_enabled(EnabledStatistics::None)
             .set_statistics_truncate_length(None);
-        for column in BOUNDED {
+        for column in shape.bounded {
             properties = properties.set_column_statistics_enabled(path_in_file(column), EnabledStatistics::Chunk);
         }
-        for column in UNIQUE {
+        for column in shape.unique {
             properties = properties.set_column_dictionary_enabled(path_in_file(column), false);
         }
         Ok(Format {
             location: table.metadata.location().to_owned(),
+            day: shape.day,
             spec_id: table.metadata.default_partition_spec_id(),
             arrow: Arc::new(schema_to_arrow_schema(schema)?),
             schema: schema.clone(),
@@ -88,7 +85,7 @@ pub(super) struct FileWriter {
 impl FileWriter {
     pub(super) fn create(format: &Arc<Format>, day: i32) -> Result<FileWriter, SinkError> {
         let date = Micros(i64::from(day) * 86_400_000_000).datetime().format("%Y-%m-%d");
-        let location = format!("{}/data/{DAY}={date}/{}.parquet", format.location, Uuid::now_v7());
+        let location = format!("{}/data/{}={date}/{}.parquet", format.location, format.day, Uuid::now_v7());
         let writer = ArrowWriter::try_new(Vec::new(), format.arrow.clone(), Some(format.properties.clone()))?;
         Ok(FileWriter { format: format.clone(), day, location, writer })
     }

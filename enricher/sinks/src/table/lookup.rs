@@ -1,14 +1,15 @@
-//! Whether the table has a trusted record: for `explain`, from the catalogue and the metadata file alone.
+//! What a table has, from the catalogue and the metadata file alone: for `explain`, and for what the log need not keep.
 
 use super::catalogue::Catalogue;
 use super::config::Config;
 use super::error::SinkError;
 use super::offsets::{Offsets, PROPERTY};
+use super::shape::Table;
 use super::stored::Stored;
 use super::warehouse::Warehouse;
-use super::{NAMESPACE, TABLE};
 use forebay_schemas::time::Micros;
 use forebay_stores::objects::Objects;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What the table says of one record of the trusted topic.
@@ -44,16 +45,27 @@ pub async fn lookup(config: &Config, objects: &Arc<dyn Objects>, partition: i32,
     asked.await.map_err(|_| SinkError::Ended)?
 }
 
-fn look(config: &Config, objects: Arc<dyn Objects>, partition: i32, offset: i64) -> Result<Option<Lookup>, SinkError> {
-    let Some(mut catalogue) = Catalogue::look(config)? else { return Ok(None) };
-    let warehouse = Warehouse::look(&config.warehouse, objects)?;
+/// Offsets of the table's topic, by partition, below which all is in the table; none where there is no table yet.
+pub async fn reached(config: &Config, table: Table, objects: &Arc<dyn Objects>) -> Result<BTreeMap<i32, i64>, SinkError> {
+    let (config, objects) = (config.clone(), objects.clone());
+    let asked = tokio::task::spawn_blocking(move || load(&config, table, objects));
+    Ok(asked.await.map_err(|_| SinkError::Ended)??.map_or_else(BTreeMap::new, |(_, offsets)| offsets.next))
+}
+
+fn load(config: &Config, table: Table, objects: Arc<dyn Objects>) -> Result<Option<(Stored, Offsets)>, SinkError> {
+    let Some(mut catalogue) = Catalogue::look(config, table.shape())? else { return Ok(None) };
+    let warehouse = Warehouse::look(&config.warehouse, objects, table.shape())?;
     let table = catalogue.load_moved(&warehouse);
     catalogue.close();
     let Some(table) = table? else { return Ok(None) };
-    let Some(offsets) = table.offsets()? else { return Ok(None) };
+    Ok(table.offsets()?.map(|offsets| (table, offsets)))
+}
+
+fn look(config: &Config, objects: Arc<dyn Objects>, partition: i32, offset: i64) -> Result<Option<Lookup>, SinkError> {
+    let Some((table, offsets)) = load(config, Table::TrustedEvents, objects)? else { return Ok(None) };
     let has_it = offsets.covers(partition, offset);
     Ok(Some(Lookup {
-        table: format!("{NAMESPACE}.{TABLE}"),
+        table: Table::TrustedEvents.shape().to_string(),
         metadata: table.location.clone(),
         topic: offsets.topic,
         next: offsets.next.get(&partition).copied().unwrap_or(0),

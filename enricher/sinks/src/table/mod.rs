@@ -1,13 +1,14 @@
-//! The Iceberg table `forebay.trusted_events`: a catalogue, a folder or bucket of Parquet files, offsets in each commit.
+//! Iceberg tables, one a topic: a catalogue, a folder or bucket of Parquet files, offsets in each commit.
 //!
-//! Owns: the modules below, in the order in which a batch passes them. Does not own: reading the table (DuckDB,
+//! Owns: the modules below, in the order in which a batch passes them. Does not own: reading the tables (DuckDB,
 //! PyIceberg and others do). Invariant: a commit stands on exactly the offsets that its batch starts from, because
 //! the catalogue swaps the one state of the table that was read for the new one, or refuses. Everything here blocks, on
-//! a thread of its own.
+//! a thread for each table.
 
 pub mod place;
 pub mod config;
 pub mod error;
+pub mod shape;
 mod columns;
 mod offsets;
 mod disk;
@@ -35,6 +36,5 @@ mod tests;
 
 /// The catalogue's name, as PyIceberg's `SqlCatalog` is given it.
 pub const CATALOGUE: &str = "forebay";
-/// Namespace and name of the table.
+/// The namespace of the tables.
 pub const NAMESPACE: &str = "forebay";
-pub const TABLE: &str = "trusted_events";

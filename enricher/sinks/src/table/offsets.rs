@@ -1,4 +1,4 @@
-//! How far the table has taken the trusted topic: stored in the table, in the commit that adds the rows.
+//! How far the table has taken its topic: stored in the table, in the commit that adds the rows.
 //!
 //! Owns: the JSON of the table property and snapshot summary `forebay.offsets`, and the judgement whether it fits the
 //! log. Does not own: writing it (`commit`). Invariant: offsets that do not fit are never answered by skipping.
@@ -14,14 +14,14 @@ pub const PROPERTY: &str = "forebay.offsets";
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Offsets {
-    /// Id of the trusted topic.
+    /// Id of the topic that fills the table.
     pub topic: String,
-    /// Id of the harvested topic, which `seen` speaks of.
+    /// Id of the harvested topic, from which all that `seen` speaks of was made.
     pub input: String,
-    /// Trusted partition → the offset to read next.
+    /// Partition → the offset to read next.
     pub next: BTreeMap<i32, i64>,
-    /// Trusted partition → the highest harvested offset (`provenance.offset`) among its rows. A record at or below it
-    /// may be a redelivery and is looked up in the table.
+    /// Partition → the highest offset among its rows: of trusted events the harvested one (`provenance.offset`), of
+    /// window results their own. A record at or below it may be a redelivery and is looked up in the table.
     pub seen: BTreeMap<i32, i64>,
 }
 
@@ -40,24 +40,26 @@ impl Offsets {
 /// What a sink must know of the log before it begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LogView {
+    pub of: Topic,
     pub topic: String,
     pub input: String,
     pub bounds: BTreeMap<i32, Bounds>,
 }
 
 impl LogView {
-    pub(super) fn of(log: &dyn Log) -> Result<LogView, SinkError> {
-        Ok(LogView { topic: log.topic_id(Topic::Trusted)?, input: log.topic_id(Topic::Harvested)?, bounds: bounds(log)? })
+    pub(super) fn of(log: &dyn Log, topic: Topic) -> Result<LogView, SinkError> {
+        let (id, input) = (log.topic_id(topic)?, log.topic_id(Topic::Harvested)?);
+        Ok(LogView { of: topic, topic: id, input, bounds: bounds(log, topic)? })
     }
 }
 
-/// Of every trusted partition.
-pub(super) fn bounds(log: &dyn Log) -> Result<BTreeMap<i32, Bounds>, SinkError> {
-    let of = |partition| Ok((partition, log.bounds(TopicPartition { topic: Topic::Trusted, partition })?));
-    (0..log.partitions(Topic::Trusted)).map(of).collect()
+/// Of every partition.
+pub(super) fn bounds(log: &dyn Log, topic: Topic) -> Result<BTreeMap<i32, Bounds>, SinkError> {
+    let of = |partition| Ok((partition, log.bounds(TopicPartition { topic, partition })?));
+    (0..log.partitions(topic)).map(of).collect()
 }
 
-/// The offsets to read from. `adopt` is the operator's word that a topic which does not fit is to be taken on.
+/// The offsets to read from. `adopt` is the operator's word that topics which do not fit are to be taken on.
 pub(super) fn resume(stored: Option<&Offsets>, log: &LogView, adopt: Option<&str>) -> Result<Offsets, Refusal> {
     let starts = || log.bounds.iter().map(|(partition, bounds)| (*partition, bounds.start));
     let seen = stored.filter(|stored| stored.input == log.input).map(|stored| stored.seen.clone()).unwrap_or_default();
@@ -66,7 +68,7 @@ pub(super) fn resume(stored: Option<&Offsets>, log: &LogView, adopt: Option<&str
         Some(stored) => match fits(stored, log) {
             // A partition that the topic got since then begins at its start.
             Ok(()) => starts().chain(stored.next.iter().map(|(partition, next)| (*partition, *next))).collect(),
-            Err(refusal) if adopt != Some(log.topic.as_str()) => return Err(refusal),
+            Err(refusal) if !adopt.is_some_and(|ids| ids.split_whitespace().any(|id| id == log.topic)) => return Err(refusal),
             Err(refusal) => {
                 tracing::warn!(%refusal, "sink.table.adopt_topic names this topic: reading it from its start");
                 starts().collect()
@@ -77,16 +79,17 @@ pub(super) fn resume(stored: Option<&Offsets>, log: &LogView, adopt: Option<&str
 }
 
 fn fits(stored: &Offsets, log: &LogView) -> Result<(), Refusal> {
+    let of = log.of.word();
     if stored.topic != log.topic {
-        return Err(Refusal::OtherTopic { stored: stored.topic.clone(), found: log.topic.clone() });
+        return Err(Refusal::OtherTopic { of, stored: stored.topic.clone(), found: log.topic.clone() });
     }
     for (&partition, &offset) in &stored.next {
         let bounds = log.bounds.get(&partition).copied().unwrap_or(Bounds { start: 0, end: 0 });
         if offset > bounds.end {
-            return Err(Refusal::PastEnd { topic: log.topic.clone(), partition, stored: offset, end: bounds.end });
+            return Err(Refusal::PastEnd { of, topic: log.topic.clone(), partition, stored: offset, end: bounds.end });
         }
         if offset < bounds.start {
-            return Err(Refusal::BelowStart { topic: log.topic.clone(), partition, stored: offset, start: bounds.start });
+            return Err(Refusal::BelowStart { of, topic: log.topic.clone(), partition, stored: offset, start: bounds.start });
         }
     }
     Ok(())
@@ -98,7 +101,7 @@ mod tests {
 
     fn log(topic: &str, input: &str, bounds: &[(i64, i64)]) -> LogView {
         let bounds = (0..).zip(bounds.iter().map(|&(start, end)| Bounds { start, end })).collect();
-        LogView { topic: topic.into(), input: input.into(), bounds }
+        LogView { of: Topic::Windows, topic: topic.into(), input: input.into(), bounds }
     }
     fn offsets(topic: &str, next: &[i64], seen: &[i64]) -> Offsets {
         Offsets {
@@ -129,7 +132,7 @@ mod tests {
             let refusal = resume(Some(&stored), &log, Some("other")).expect_err(expected);
             assert!(format!("{refusal:?}").starts_with(expected), "{refusal:?}");
             assert!(refusal.to_string().contains(&format!("adopt_topic = \"{}\"", log.topic)), "{refusal}");
-            let adopted = resume(Some(&stored), &log, Some(&log.topic)).expect("adopted");
+            let adopted = resume(Some(&stored), &log, Some(&format!("other {}", log.topic))).expect("adopted");
             assert!(adopted.next.iter().all(|(p, next)| *next == log.bounds[p].start));
             assert_eq!(adopted.seen, stored.seen);
         }

@@ -90,10 +90,10 @@ impl Stored {
         if self.metadata.format_version() != FormatVersion::V2 {
             return Err(Refusal::Format(self.metadata.format_version().to_string()));
         }
-        let source = self.metadata.current_schema().field_id_by_name(columns::RECEIVED_AT);
+        let source = self.metadata.current_schema().field_id_by_name(warehouse.shape.instant);
         match self.metadata.default_partition_spec().fields() {
             [day] if day.transform == Transform::Day && Some(day.source_id) == source => Ok(()),
-            _ => Err(Refusal::Partitions),
+            _ => Err(Refusal::Partitions { column: warehouse.shape.instant }),
         }
     }
 }
@@ -110,10 +110,10 @@ pub(super) fn open(catalogue: &mut Catalogue, warehouse: &Warehouse) -> Result<S
         };
         stored.check(warehouse)?;
         stored.offsets()?;
-        let Some(schema) = columns::with_missing(stored.metadata.current_schema(), stored.metadata.last_column_id())? else {
-            return Ok(stored);
-        };
-        tracing::info!(schema = schema.schema_id(), "adding columns to the table");
+        let metadata = &stored.metadata;
+        let missing = columns::with_missing(warehouse.shape, metadata.current_schema(), metadata.last_column_id())?;
+        let Some(schema) = missing else { return Ok(stored) };
+        tracing::info!(table = %warehouse.shape, schema = schema.schema_id(), "adding columns to the table");
         let builder = stored.metadata.as_ref().clone().into_builder(Some(stored.location.clone())).add_current_schema(schema)?;
         match catalogue.commit(warehouse, &stored, &Next::from(builder.build()?))? {
             Swap::Done(grown) => return Ok(grown),
@@ -133,10 +133,10 @@ fn others(metadata: &TableMetadata) -> Vec<Reference> {
 fn create(catalogue: &mut Catalogue, warehouse: &Warehouse) -> Result<Option<Stored>, SinkError> {
     // Without this, a lost catalogue would turn a table's files into orphans, and a sweep would take them.
     if hint::is_there(warehouse) || warehouse.has_rows()? {
-        return Err(Refusal::Uncatalogued { place: warehouse.table_location() }.into());
+        return Err(Refusal::Uncatalogued { table: warehouse.shape.to_string(), place: warehouse.table_location() }.into());
     }
-    let schema = columns::schema()?;
-    let spec = columns::partitions(&schema)?;
+    let schema = columns::schema(warehouse.shape)?;
+    let spec = columns::partitions(warehouse.shape, &schema)?;
     let properties = HashMap::from(
         [
             ("write.format.default", "parquet"),

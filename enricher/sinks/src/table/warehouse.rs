@@ -1,12 +1,13 @@
-//! The files of the table, by their absolute locations, kept by an object store.
+//! The files of a table, by their absolute locations, kept by an object store.
 //!
 //! Owns: which location is which object, reading, putting, removing, listing; what an object store cannot do and a
 //! folder can (`version-hint.text`). Does not own: what the files are. Invariants: a file is written once, whole and
 //! durable when `put` returns; nothing outside the warehouse is read or removed.
 
+use super::NAMESPACE;
 use super::error::SinkError;
 use super::place;
-use super::{NAMESPACE, TABLE};
+use super::shape::Shape;
 use bytes::Bytes;
 use forebay_schemas::limit;
 use forebay_stores::objects::{Content, Objects, ObjectsError, Put};
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 #[derive(Clone)]
 pub(super) struct Warehouse {
+    pub shape: &'static Shape,
     objects: Arc<dyn Objects>,
     /// What its locations begin with, without `/` at the end: an absolute path, or `s3://bucket/prefix`.
     root: String,
@@ -24,18 +26,18 @@ pub(super) struct Warehouse {
 }
 
 impl Warehouse {
-    /// The warehouse of `at`, whose root is also that of `objects`. A folder is made if it is missing.
-    pub(super) fn open(at: &place::Warehouse, objects: Arc<dyn Objects>) -> Result<Warehouse, SinkError> {
+    /// The table of `shape` in the warehouse `at`, whose root is also that of `objects`. A folder is made if it is missing.
+    pub(super) fn open(at: &place::Warehouse, objects: Arc<dyn Objects>, shape: &'static Shape) -> Result<Warehouse, SinkError> {
         if let place::Warehouse::Folder(path) = at {
             std::fs::create_dir_all(path).map_err(|source| SinkError::Io { path: path.clone(), source })?;
         }
-        Warehouse::look(at, objects)
+        Warehouse::look(at, objects, shape)
     }
 
     /// The same without making anything.
-    pub(super) fn look(at: &place::Warehouse, objects: Arc<dyn Objects>) -> Result<Warehouse, SinkError> {
+    pub(super) fn look(at: &place::Warehouse, objects: Arc<dyn Objects>, shape: &'static Shape) -> Result<Warehouse, SinkError> {
         let place::Warehouse::Folder(path) = at else {
-            return Ok(Warehouse { objects, root: at.clone().into(), folder: None });
+            return Ok(Warehouse { shape, objects, root: at.clone().into(), folder: None });
         };
         let folder = path.canonicalize().or_else(|_| std::path::absolute(path));
         let folder = folder.map_err(|source| SinkError::Io { path: path.clone(), source })?;
@@ -43,22 +45,27 @@ impl Warehouse {
             path: folder.clone(),
             source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path of a warehouse must be UTF-8"),
         })?;
-        Ok(Warehouse { objects, root: root.trim_end_matches('/').to_owned(), folder: Some(folder) })
+        Ok(Warehouse { shape, objects, root: root.trim_end_matches('/').to_owned(), folder: Some(folder) })
+    }
+
+    /// Below the root.
+    fn table(&self) -> String {
+        format!("{NAMESPACE}/{}", self.shape.name)
     }
 
     /// Where the table is, as Iceberg writes it.
     pub(super) fn table_location(&self) -> String {
-        format!("{}/{NAMESPACE}/{TABLE}", self.root)
+        format!("{}/{}", self.root, self.table())
     }
 
     /// Whether a table at `location` is the one of this warehouse.
     pub(super) fn is_table(&self, location: &str) -> bool {
-        self.name(location.trim_end_matches('/')).is_ok_and(|name| name == format!("{NAMESPACE}/{TABLE}"))
+        self.name(location.trim_end_matches('/')).is_ok_and(|name| name == self.table())
     }
 
     /// The table's folder, if the warehouse is one.
     pub(super) fn table_folder(&self) -> Option<PathBuf> {
-        Some(self.folder.as_deref()?.join(NAMESPACE).join(TABLE))
+        Some(self.folder.as_deref()?.join(self.table()))
     }
 
     /// A new file. Durable when this returns; an error does not say that it is not there.
@@ -110,7 +117,7 @@ impl Warehouse {
 
     /// The locations of all files below the folder `part` of the table, in name order.
     pub(super) fn list(&self, part: &str) -> Result<Vec<String>, SinkError> {
-        let prefix = format!("{NAMESPACE}/{TABLE}/{part}/");
+        let prefix = format!("{}/{part}/", self.table());
         let mut names: Vec<String> = Vec::new();
         loop {
             let after = names.last().map(String::as_str);
@@ -125,7 +132,7 @@ impl Warehouse {
 
     /// Whether a table was filled here, whatever a catalogue says.
     pub(super) fn has_rows(&self) -> Result<bool, SinkError> {
-        let prefix = format!("{NAMESPACE}/{TABLE}/data/");
+        let prefix = format!("{}/data/", self.table());
         let found = self.objects.list(&prefix, None, 1);
         Ok(!found.map_err(|source| SinkError::Objects { location: prefix.clone(), source })?.is_empty())
     }

@@ -1,4 +1,4 @@
-//! The sink's thread: reads the trusted topic, fills batches, commits them, mends what went wrong.
+//! A table's thread: reads the topic that fills it, fills batches, commits them, mends what went wrong.
 //!
 //! Owns: the order of things and the clock by which a commit is due. Does not own: each of them (see `table`).
 //! Invariants: what is read and not committed is read again after any trouble; the sink never passes over a record that
@@ -13,14 +13,13 @@ use super::expire::{self, Keep};
 use super::file::Format;
 use super::metrics::{Ended, Metrics};
 use super::offsets::{LogView, bounds, resume};
-use super::redelivery::{self, Mark};
+use super::redelivery;
+use super::rows::{Row, Rows};
 use super::sink::{Shared, Stop};
 use super::stored::{self, Stored};
 use super::warehouse::Warehouse;
-use super::{NAMESPACE, TABLE, compact, hint, sweep};
+use super::{compact, hint, sweep};
 use forebay_schemas::limit;
-use forebay_schemas::topic::Topic;
-use forebay_schemas::wire::trusted::{self, Trusted};
 use forebay_stores::log::{Bounds, Log, LogError, Reader, Record, TopicPartition};
 use forebay_stores::objects::Objects;
 use iceberg::spec::SnapshotRef;
@@ -39,7 +38,7 @@ const LAG_EVERY: Duration = Duration::from_secs(1);
 /// them, and a start would take the gaps for lost records.
 const GAPS_AFTER: Duration = Duration::from_secs(3_600);
 
-pub(super) struct Worker {
+pub(super) struct Worker<R> {
     config: Config,
     log: Arc<dyn Log>,
     pub(super) warehouse: Warehouse,
@@ -47,7 +46,7 @@ pub(super) struct Worker {
     table: Stored,
     pub(super) format: Arc<Format>,
     readers: BTreeMap<i32, Box<dyn Reader>>,
-    pub(super) batch: Batch,
+    pub(super) batch: Batch<R>,
     metrics: Metrics,
     shared: Arc<Shared>,
     last_commit: Option<Instant>,
@@ -60,16 +59,16 @@ pub(super) struct Worker {
     lag_told: Option<Instant>,
 }
 
-impl Worker {
+impl<R: Rows> Worker<R> {
     pub(super) fn open(
         config: Config,
         log: Arc<dyn Log>,
         objects: Arc<dyn Objects>,
         metrics: Metrics,
         shared: Arc<Shared>,
-    ) -> Result<Worker, SinkError> {
-        let warehouse = Warehouse::open(&config.warehouse, objects)?;
-        let mut catalogue = Catalogue::open(&config)?;
+    ) -> Result<Worker<R>, SinkError> {
+        let warehouse = Warehouse::open(&config.warehouse, objects, R::SHAPE)?;
+        let mut catalogue = Catalogue::open(&config, R::SHAPE)?;
         let table = stored::open(&mut catalogue, &warehouse)?;
         let (format, readers, batch) = begin(&config, log.as_ref(), &table)?;
         let mut worker = Worker {
@@ -93,7 +92,7 @@ impl Worker {
         };
         worker.tell_readers()?;
         worker.tell_lag()?;
-        tracing::info!(table = %format!("{NAMESPACE}.{TABLE}"), location = %worker.table.location, "table sink started");
+        tracing::info!(table = %R::SHAPE, location = %worker.table.location, "table sink started");
         Ok(worker)
     }
 
@@ -120,12 +119,12 @@ impl Worker {
             };
             self.metrics.commit(Ended::Failed);
             if error.is_final() || stop == Stop::Drain {
-                tracing::error!(%error, "table sink stopped");
-                self.shared.state().failed = Some(error.to_string());
+                tracing::error!(table = %R::SHAPE, %error, "table sink stopped");
+                self.shared.state().failed = Some(format!("{}: {error}", R::SHAPE));
                 return;
             }
-            tracing::warn!(%error, "table sink in trouble; trying again in {retry:?}");
-            self.shared.state().trouble = Some(error.to_string());
+            tracing::warn!(table = %R::SHAPE, %error, "table sink in trouble; trying again in {retry:?}");
+            self.shared.state().trouble = Some(format!("{}: {error}", R::SHAPE));
             self.rest(retry);
             (retry, anew) = ((retry * 2).min(RETRY_MAX), true);
         }
@@ -160,7 +159,7 @@ impl Worker {
 
     /// Everything up to the log's present end, committed.
     pub(super) fn drain(&mut self) -> Result<(), SinkError> {
-        let ends = bounds(self.log.as_ref())?;
+        let ends = bounds(self.log.as_ref(), R::SHAPE.topic)?;
         // Where another sink commits meanwhile, some of it is read again, from a later place.
         while !(self.drain_to(&ends)? && self.commit()?) {}
         self.tell_lag()
@@ -215,14 +214,15 @@ impl Worker {
         }
         let mut records = records.into_iter();
         for record in records.by_ref() {
-            let event = decode(partition, &record)?;
-            if redelivery::is_suspect(&event, partition, self.batch.offsets()) {
+            let row = read::<R>(partition, &record)?;
+            if redelivery::is_suspect(&row, partition, self.batch.offsets()) {
+                drop(row);
                 if !self.take_suspects(partition, std::iter::once(record).chain(records).collect())? {
                     return Ok(false);
                 }
                 break;
             }
-            self.batch.push(partition, &event, size(&record))?;
+            self.batch.push(partition, &row, size(&record))?;
         }
         // Beyond the last record, where the log holds none: offsets have gaps.
         if let Some(reader) = self.readers.get(&partition) {
@@ -233,7 +233,7 @@ impl Worker {
 
     /// The rest of a read whose first record may be in the table already.
     fn take_suspects(&mut self, partition: i32, records: Vec<Record>) -> Result<bool, SinkError> {
-        let events = records.iter().map(|record| Ok((decode(partition, record)?, size(record)))).collect::<Result<Vec<_>, SinkError>>()?;
+        let rows = records.iter().map(|record| Ok((read::<R>(partition, record)?, size(record)))).collect::<Result<Vec<_>, SinkError>>()?;
         // The table can only be asked about what is in it.
         if let Some(first) = records.first() {
             self.batch.advance(partition, first.offset);
@@ -241,19 +241,19 @@ impl Worker {
         if !self.commit()? {
             return Ok(false);
         }
-        let marks: BTreeSet<_> = events.iter().map(|(event, _)| Mark::of(event)).collect();
+        let marks: BTreeSet<_> = rows.iter().map(|(row, _)| row.mark()).collect();
         let mut known = redelivery::in_table(&marks, &self.table, &self.warehouse)?;
         let mut left_out = 0;
-        for (event, bytes) in events {
-            if known.insert(Mark::of(&event)) {
-                self.batch.push(partition, &event, bytes)?;
+        for (row, bytes) in rows {
+            if known.insert(row.mark()) {
+                self.batch.push(partition, &row, bytes)?;
             } else {
                 self.batch.pass_over();
                 left_out += 1;
             }
         }
         if left_out > 0 {
-            tracing::warn!(partition, records = left_out, "records that the table has already were left out");
+            tracing::warn!(table = %R::SHAPE, partition, records = left_out, "records that the table has already were left out");
             self.metrics.redelivered(left_out);
         }
         Ok(true)
@@ -274,7 +274,7 @@ impl Worker {
                 self.committed(table, &expired);
                 self.metrics.commit(Ended::Committed);
                 self.last_commit = Some(Instant::now());
-                tracing::debug!(rows, location = %self.table.location, "committed");
+                tracing::debug!(table = %R::SHAPE, rows, location = %self.table.location, "committed");
                 if self.last_sweep.is_none_or(|swept| swept.elapsed() >= SWEEP_EVERY) {
                     self.sweep();
                 }
@@ -321,7 +321,7 @@ impl Worker {
     }
 
     fn superseded(&mut self, table: Stored) -> Result<bool, SinkError> {
-        tracing::warn!("another sink committed to the table; going on from its offsets");
+        tracing::warn!(table = %R::SHAPE, "another sink committed to the table; going on from its offsets");
         self.metrics.commit(Ended::Superseded);
         self.committed(table, &[]);
         (self.format, self.readers, self.batch) = begin(&self.config, self.log.as_ref(), &self.table)?;
@@ -357,10 +357,10 @@ impl Worker {
     fn tell_lag(&mut self) -> Result<(), SinkError> {
         self.lag_told = Some(Instant::now());
         let read = self.batch.offsets();
-        if self.log.topic_id(Topic::Trusted)? != read.topic {
-            return Err(LogError::Io("the trusted topic was created anew".to_owned()).into());
+        if self.log.topic_id(R::SHAPE.topic)? != read.topic {
+            return Err(LogError::Io(format!("the {} topic was created anew", R::SHAPE.topic.word())).into());
         }
-        let bounds = bounds(self.log.as_ref())?;
+        let bounds = bounds(self.log.as_ref(), R::SHAPE.topic)?;
         let committed = if self.batch.is_empty() { read.clone() } else { self.table.offsets()?.unwrap_or_default() };
         let lag = bounds.iter().map(|(partition, bounds)| {
             let next = committed.next.get(partition).copied().unwrap_or(bounds.start);
@@ -371,7 +371,7 @@ impl Worker {
     }
 
     fn positions(&self) -> Vec<(TopicPartition, i64)> {
-        let at = |partition: i32| TopicPartition { topic: Topic::Trusted, partition };
+        let at = |partition: i32| TopicPartition { topic: R::SHAPE.topic, partition };
         self.readers.iter().map(|(&partition, reader)| (at(partition), reader.position())).collect()
     }
 
@@ -383,24 +383,24 @@ impl Worker {
     }
 }
 
-type Begun = (Arc<Format>, BTreeMap<i32, Box<dyn Reader>>, Batch);
+type Begun<R> = (Arc<Format>, BTreeMap<i32, Box<dyn Reader>>, Batch<R>);
 
 /// Readers and an empty batch at the offsets that the table holds.
-fn begin(config: &Config, log: &dyn Log, table: &Stored) -> Result<Begun, SinkError> {
+fn begin<R: Rows>(config: &Config, log: &dyn Log, table: &Stored) -> Result<Begun<R>, SinkError> {
     let stored = table.offsets()?;
-    let start = resume(stored.as_ref(), &LogView::of(log)?, config.adopt_topic.as_deref())?;
+    let start = resume(stored.as_ref(), &LogView::of(log, R::SHAPE.topic)?, config.adopt_topic.as_deref())?;
     let mut readers = BTreeMap::new();
     for (&partition, &offset) in &start.next {
-        readers.insert(partition, log.reader(TopicPartition { topic: Topic::Trusted, partition }, offset)?);
+        readers.insert(partition, log.reader(TopicPartition { topic: R::SHAPE.topic, partition }, offset)?);
     }
-    let format = Arc::new(Format::of(table)?);
+    let format = Arc::new(Format::of(table, R::SHAPE)?);
     let batch = Batch::new(format.clone(), stored, start);
     Ok((format, readers, batch))
 }
 
-fn decode(partition: i32, record: &Record) -> Result<Trusted<'_>, SinkError> {
-    let value = record.value.as_deref().unwrap_or_default();
-    trusted::decode(value).map_err(|source| SinkError::Decode { partition, offset: record.offset, source })
+fn read<R: Rows>(partition: i32, record: &Record) -> Result<R::Row<'_>, SinkError> {
+    let topic = R::SHAPE.topic.word();
+    R::read(partition, record).map_err(|source| SinkError::Decode { topic, partition, offset: record.offset, source })
 }
 
 fn size(record: &Record) -> usize {

@@ -5,11 +5,11 @@
 //! that it stands on, so that the server refuses it on any others; no answer, or one that tells of the server's trouble,
 //! says nothing about the outcome; neither token nor credential is in an error.
 
+use super::super::NAMESPACE;
 use super::super::config::{self, Config};
 use super::super::disk::at;
 use super::super::error::{Refusal, SinkError};
 use super::super::stored::Stored;
-use super::super::{NAMESPACE, TABLE};
 use super::Swap;
 use forebay_schemas::limit;
 use iceberg::spec::{MAIN_BRANCH, TableMetadata};
@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 pub(super) struct Rest {
     base: String,
+    table: &'static str,
     config: config::Rest,
     client: reqwest::Client,
     /// After `/v1`, once the catalogue has been asked: empty, or with a `/` before it.
@@ -44,7 +45,7 @@ struct Loaded {
 }
 
 impl Rest {
-    pub(super) fn new(base: &str, config: &Config) -> Result<Rest, SinkError> {
+    pub(super) fn new(base: &str, config: &Config, table: &'static str) -> Result<Rest, SinkError> {
         // A connection for each request: one that lay idle may be dead, and then a commit's outcome is unknown for nothing.
         let mut client = reqwest::Client::builder()
             .user_agent(concat!("forebay/", env!("CARGO_PKG_VERSION")))
@@ -56,12 +57,13 @@ impl Rest {
                 client = client.add_root_certificate(certificate);
             }
         }
-        Ok(Rest { base: base.to_owned(), config: config.rest.clone(), client: client.build().map_err(silent)?, prefix: None, token: None })
+        let client = client.build().map_err(silent)?;
+        Ok(Rest { base: base.to_owned(), table, config: config.rest.clone(), client, prefix: None, token: None })
     }
 
     /// The table as it is now; `None`: no such table.
     pub(super) async fn load(&mut self) -> Result<Option<Stored>, SinkError> {
-        let answer = self.ask(Method::GET, &format!("/namespaces/{NAMESPACE}/tables/{TABLE}"), None).await?;
+        let answer = self.ask(Method::GET, &self.path(), None).await?;
         if answer.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
@@ -78,7 +80,7 @@ impl Rest {
         let mut properties = metadata.properties().clone();
         properties.insert("format-version".to_owned(), (metadata.format_version() as u8).to_string());
         let table = json!({
-            "name": TABLE,
+            "name": self.table,
             "location": metadata.location(),
             "schema": &**metadata.current_schema(),
             "partition-spec": &**metadata.default_partition_spec(),
@@ -103,12 +105,12 @@ impl Rest {
             TableRequirement::DefaultSpecIdMatch { default_spec_id: metadata.default_partition_spec_id() },
         ];
         let body = json!({
-            "identifier": {"namespace": [NAMESPACE], "name": TABLE},
+            "identifier": {"namespace": [NAMESPACE], "name": self.table},
             "requirements": requirements,
             "updates": changes,
         });
         self.prefix().await?;
-        let answer = match self.ask(Method::POST, &format!("/namespaces/{NAMESPACE}/tables/{TABLE}"), Some(body)).await {
+        let answer = match self.ask(Method::POST, &self.path(), Some(body)).await {
             Ok(answer) => answer,
             Err(error) if error.is_final() => return Err(error),
             Err(error) => return Ok(Swap::Unknown(error)),
@@ -122,6 +124,10 @@ impl Rest {
         let answer = answer.expected()?;
         // It said yes; what it says beside that can be asked again.
         Ok(answer.table().map_or_else(Swap::Unknown, Swap::Done))
+    }
+
+    fn path(&self) -> String {
+        format!("/namespaces/{NAMESPACE}/tables/{}", self.table)
     }
 
     async fn prefix(&mut self) -> Result<String, SinkError> {

@@ -6,7 +6,7 @@
 
 use super::super::disk;
 use super::super::error::{Refusal, SinkError};
-use super::super::{CATALOGUE, NAMESPACE, TABLE};
+use super::super::{CATALOGUE, NAMESPACE};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, SqliteConnection};
@@ -41,6 +41,7 @@ const SWAP: &str = "UPDATE iceberg_tables SET metadata_location = $4, previous_m
 
 pub(super) struct Sql {
     options: Options,
+    table: &'static str,
     /// `None` after an error or a call that was given up: the next statement connects anew.
     connection: Option<Connection>,
 }
@@ -66,7 +67,7 @@ macro_rules! on {
 }
 
 impl Sql {
-    pub(super) fn sqlite(path: &Path) -> Sql {
+    pub(super) fn sqlite(path: &Path, table: &'static str) -> Sql {
         let options = SqliteConnectOptions::new()
             .filename(path)
             .busy_timeout(BUSY)
@@ -75,16 +76,16 @@ impl Sql {
             .journal_mode(SqliteJournalMode::Delete)
             .synchronous(SqliteSynchronous::Full)
             .disable_statement_logging();
-        Sql { options: Options::Sqlite(options), connection: None }
+        Sql { options: Options::Sqlite(options), table, connection: None }
     }
 
     /// What the URL does not say comes from the environment (`PGPASSWORD`, `PGSSLMODE` …) and `~/.pgpass`.
-    pub(super) fn postgres(url: &str, password_file: Option<&Path>) -> Result<Sql, SinkError> {
+    pub(super) fn postgres(url: &str, password_file: Option<&Path>, table: &'static str) -> Result<Sql, SinkError> {
         let mut options = PgConnectOptions::from_str(url)?.application_name("forebay").disable_statement_logging();
         if let Some(path) = password_file {
             options = options.password(disk::at(path, std::fs::read_to_string(path))?.trim_end_matches(['\r', '\n']));
         }
-        Ok(Sql { options: Options::Postgres(options), connection: None })
+        Ok(Sql { options: Options::Postgres(options), table, connection: None })
     }
 
     /// Makes the file and the tables that are missing.
@@ -119,7 +120,7 @@ impl Sql {
     pub(super) async fn location(&mut self) -> Result<Option<String>, SinkError> {
         let mut connection = self.connected().await?;
         let row: Option<(Option<String>,)> = on!(&mut connection, c => {
-            sqlx::query_as(LOCATION).bind(CATALOGUE).bind(NAMESPACE).bind(TABLE).fetch_optional(c).await?
+            sqlx::query_as(LOCATION).bind(CATALOGUE).bind(NAMESPACE).bind(self.table).fetch_optional(c).await?
         });
         self.connection = Some(connection);
         Ok(row.and_then(|(location,)| location))
@@ -131,7 +132,7 @@ impl Sql {
         let rows = on!(&mut connection, c => {
             let mut transaction = c.begin().await?;
             sqlx::query(NAMESPACE_EXISTS).bind(CATALOGUE).bind(NAMESPACE).execute(&mut *transaction).await?;
-            let register = sqlx::query(REGISTER).bind(CATALOGUE).bind(NAMESPACE).bind(TABLE).bind(location);
+            let register = sqlx::query(REGISTER).bind(CATALOGUE).bind(NAMESPACE).bind(self.table).bind(location);
             let done = register.execute(&mut *transaction).await?;
             transaction.commit().await?;
             done.rows_affected()
@@ -145,7 +146,7 @@ impl Sql {
         let mut connection = self.connected().await?;
         let rows = on!(&mut connection, c => {
             let mut transaction = c.begin().await?;
-            let swap = sqlx::query(SWAP).bind(CATALOGUE).bind(NAMESPACE).bind(TABLE).bind(to).bind(from);
+            let swap = sqlx::query(SWAP).bind(CATALOGUE).bind(NAMESPACE).bind(self.table).bind(to).bind(from);
             let done = swap.execute(&mut *transaction).await?;
             transaction.commit().await?;
             done.rows_affected()
@@ -193,7 +194,7 @@ mod tests {
     async fn swaps_exactly_the_location_it_is_given() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("sub dir/cat?a%20.sqlite");
-        let (one, two) = (Sql::sqlite(&path), Sql::sqlite(&path));
+        let (one, two) = (Sql::sqlite(&path, "t"), Sql::sqlite(&path, "t"));
         swaps(one, two).await;
     }
 

@@ -46,7 +46,7 @@ fn all_of_it(world: World) -> Arc<World> {
 }
 
 /// DuckDB and PyIceberg, which know of us what the catalogue tells, find the rows that we find.
-fn others_read_it(world: &World, server: &forebay_services::S3) {
+fn others_read_it<R: Sample>(world: &World<R>, server: &forebay_services::S3) {
     let config = world.config();
     let secret = server.files().join("../secret");
     let mut settings = format!(
@@ -68,10 +68,17 @@ fn others_read_it(world: &World, server: &forebay_services::S3) {
     let count = world.ids().len();
     for reader in ["duckdb", "pyiceberg"] {
         let mut command = std::process::Command::new(&python);
-        command.arg(readers).arg("--config").arg(&file).arg("--files").arg(server.files()).args(["--with", reader, "--count"]);
+        command.arg(readers).arg("--config").arg(&file).arg("--files").arg(server.files()).args([
+            "--with",
+            reader,
+            "--table",
+            R::SHAPE.name,
+            "--count",
+            R::ID,
+        ]);
         let output = command.output().expect("python starts");
         let told = String::from_utf8_lossy(&output.stdout);
-        let expected = format!("{{\"rows\": {count}, \"event_ids\": {count}}}");
+        let expected = format!("{{\"rows\": {count}, \"different\": {count}}}");
         assert_eq!(told.trim(), expected, "{reader}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
@@ -105,15 +112,26 @@ fn a_bucket_with_a_rest_catalogue() {
     let catalogue = RestCatalogue::start(&server, "s3://lake/elsewhere").expect("starts");
     let world = World { catalogue: Some(CatalogueAt::Rest(catalogue.url())), ..World::in_bucket(bucket) };
     assert_eq!(world.lookup(0, 0), None);
-    others_read_it(&all_of_it(world), &server);
+    let world = all_of_it(world);
+    others_read_it(&world, &server);
+    // Another table beside it.
+    let windows = Arc::into_inner(world).expect("all threads have ended").of::<WindowRows>();
+    windows.put(0, 0..20);
+    windows.worker().drain().expect("drains");
+    others_read_it(&windows, &server);
 }
 
 #[test]
 fn a_rest_commit_whose_answer_is_lost_or_late_is_found() {
+    found_after_all::<TrustedRows>();
+    found_after_all::<WindowRows>();
+}
+
+fn found_after_all<R: Sample>() {
     let (server, bucket) = s3();
     let catalogue = RestCatalogue::start(&server, "s3://lake/elsewhere").expect("starts");
     let proxy = Proxy::start(catalogue.address());
-    let world = World { catalogue: Some(CatalogueAt::Rest(proxy.url.clone())), ..World::in_bucket(bucket) };
+    let world = World { catalogue: Some(CatalogueAt::Rest(proxy.url.clone())), ..World::in_bucket(bucket) }.of::<R>();
     let mut worker = world.worker();
     let fates = [
         vec![Fate::LoseAnswer],

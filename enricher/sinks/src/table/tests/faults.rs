@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// A table of so many small files that the next commit makes it worth a rewrite.
-struct Before {
-    world: World,
+struct Before<R> {
+    world: World<R>,
     rows: i64,
 }
 
-impl Before {
-    fn new() -> Before {
-        let world = World::in_memory();
+impl<R: Sample> Before<R> {
+    fn new() -> Before<R> {
+        let world = World::in_memory().of::<R>();
         let rows = i64::try_from(limit::SINK_SMALL_FILES).expect("few") - 1;
         world.put(0, 0..rows);
         let mut worker = world.worker();
@@ -26,8 +26,9 @@ impl Before {
         let to = std::mem::replace(&mut worker.batch, start).offsets().clone();
         let mut files = Vec::new();
         for n in 0..rows {
-            let mut batch = Batch::new(worker.format.clone(), None, to.clone());
-            batch.push(0, &trusted(0, 10 * n, &format!("e0-{n}")), 1).expect("pushes");
+            let mut batch: Batch<R> = Batch::new(worker.format.clone(), None, to.clone());
+            let record = Record { value: Some(R::value(0, 10 * n, &format!("e0-{n}")).into()), ..record(n) };
+            batch.push(0, &R::read(0, &record).expect("decodes"), 1).expect("pushes");
             files.extend(batch.finish(&world.warehouse()).expect("puts").files);
         }
         let written = Written { from: None, to, files, rows: rows.unsigned_abs() };
@@ -36,16 +37,21 @@ impl Before {
     }
 
     /// The same table, on its own.
-    fn copy(&self) -> World {
-        let copy = World { log: self.world.log.copy(), ..World::in_bucket(Bucket::InMemory(self.world.memory().copy())) };
-        let file = |world: &World| world.folder.path().join("catalog.sqlite");
+    fn copy(&self) -> World<R> {
+        let copy = World::in_bucket(Bucket::InMemory(self.world.memory().copy())).of();
+        let copy = World { log: self.world.log.copy(), ..copy };
+        let file = |world: &World<R>| world.folder.path().join("catalog.sqlite");
         std::fs::copy(file(&self.world), file(&copy)).expect("copies");
         copy
     }
 }
 
+fn record(offset: i64) -> Record {
+    Record { offset, timestamp: Micros(0), key: Default::default(), value: None, headers: Vec::new() }
+}
+
 /// Starts, commits, rewrites small files, commits again; after an error it goes on as a sink does.
-fn run(world: &World, rows: i64, objects: &Arc<dyn Objects>) {
+fn run<R: Sample>(world: &World<R>, rows: i64, objects: &Arc<dyn Objects>) {
     let again = |work: &mut dyn FnMut() -> Result<(), SinkError>| {
         for _ in 0..20 {
             match work() {
@@ -62,7 +68,7 @@ fn run(world: &World, rows: i64, objects: &Arc<dyn Objects>) {
     });
     let mut worker = worker.expect("opened");
     worker.ask_again = [Duration::ZERO; 4];
-    let mut settled = |work: fn(&mut Worker) -> Result<(), SinkError>| {
+    let mut settled = |work: fn(&mut Worker<R>) -> Result<(), SinkError>| {
         let mut failed = false;
         again(&mut || {
             if std::mem::take(&mut failed) {
@@ -81,8 +87,8 @@ fn run(world: &World, rows: i64, objects: &Arc<dyn Objects>) {
 
 /// Each id of the log is a row once, and all that any kept snapshot names is there. A sweep takes nothing of it, and
 /// what is left then is what the table needs.
-fn check(world: &World, expected: &[String], what: &str) {
-    let whole = |world: &World| {
+fn check<R: Sample>(world: &World<R>, expected: &[String], what: &str) {
+    let whole = |world: &World<R>| {
         assert_eq!(world.ids(), expected, "{what}");
         let (table, warehouse) = (world.stored(), world.warehouse());
         let mut needed = BTreeSet::from([table.location.clone()]);
@@ -105,7 +111,12 @@ fn check(world: &World, expected: &[String], what: &str) {
 
 #[test]
 fn whichever_call_to_the_store_fails_each_row_is_there_once() {
-    let before = Before::new();
+    each_row_is_there_once::<TrustedRows>();
+    each_row_is_there_once::<WindowRows>();
+}
+
+fn each_row_is_there_once<R: Sample>() {
+    let before = Before::<R>::new();
     for (after, calls) in [(false, 1), (true, 1), (false, 4), (true, 4)] {
         let mut nth = 0;
         loop {
@@ -135,7 +146,7 @@ fn whichever_call_to_the_store_fails_each_row_is_there_once() {
 /// As if the sink were stopped there for long (SIGSTOP, a suspended machine) while its successor works.
 #[test]
 fn stopped_at_any_call_a_sink_wakes_to_the_table_of_its_successor() {
-    let before = Arc::new(Before::new());
+    let before = Arc::new(Before::<TrustedRows>::new());
     let mut nth = 0;
     loop {
         let world = Arc::new(before.copy());
@@ -175,7 +186,8 @@ fn a_running_sink_tells_its_trouble_and_gets_over_it() {
     let at = move |_| if theirs.load(Ordering::SeqCst) { Event::FailBefore } else { Event::Pass };
     let objects = Arc::new(Hooked { inner: world.memory().clone(), calls: Arc::default(), at });
     let registry = prometheus::Registry::new();
-    let sink = waited(TableSink::start(world.config(), Arc::new(world.log.clone()), objects, &registry)).expect("starts");
+    let sink =
+        waited(TableSink::start(world.config(), &[Table::TrustedEvents], Arc::new(world.log.clone()), objects, &registry)).expect("starts");
     let until = |what: &str, done: &dyn Fn() -> bool| {
         let started = Instant::now();
         while !done() {
@@ -208,7 +220,7 @@ fn two_live_sinks_share_the_table() {
 
 /// Two sinks on one table, while `rows` come to each partition, to the first after `had`. Neither waits for the other;
 /// both go on.
-pub(super) fn share(world: &Arc<World>, had: i64, rows: i64) {
+pub(super) fn share<R: Sample + 'static>(world: &Arc<World<R>>, had: i64, rows: i64) {
     world.worker();
     let start = Arc::new(std::sync::Barrier::new(3));
     let sinks: Vec<_> = (0..2)

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use forebay_schemas::time::Micros;
 use forebay_schemas::topic::Topic;
-use forebay_schemas::wire::trusted::{self, Trusted};
 use forebay_stores::log::{Bounds, Committed, Entry, Lane, Log, LogError, Reader, Record, TopicPartition};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub struct FakeLog(Arc<Mutex<Inner>>);
 struct Inner {
     topic: String,
     input: String,
-    partitions: Vec<Partition>,
+    topics: BTreeMap<Topic, Vec<Partition>>,
 }
 
 #[derive(Clone, Default)]
@@ -26,47 +26,52 @@ struct Partition {
 
 impl FakeLog {
     pub fn new(topic: &str, partitions: usize) -> FakeLog {
-        let partitions = (0..partitions).map(|_| Partition::default()).collect();
-        FakeLog(Arc::new(Mutex::new(Inner { topic: topic.into(), input: "harvested-1".into(), partitions })))
+        let topics = [Topic::Trusted, Topic::Windows].map(|topic| (topic, vec![Partition::default(); partitions]));
+        FakeLog(Arc::new(Mutex::new(Inner { topic: topic.into(), input: "harvested-1".into(), topics: topics.into() })))
+    }
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().expect("lock")
     }
     /// The same records in a log of their own.
     pub fn copy(&self) -> FakeLog {
-        FakeLog(Arc::new(Mutex::new(self.0.lock().expect("lock").clone())))
+        FakeLog(Arc::new(Mutex::new(self.inner().clone())))
     }
-    pub fn put(&self, partition: usize, event: &Trusted) {
-        self.0.lock().expect("lock").partitions[partition].values.push(trusted::encode(event).into());
-    }
-    pub fn put_raw(&self, partition: usize, value: &'static [u8]) {
-        self.0.lock().expect("lock").partitions[partition].values.push(Bytes::from_static(value));
+    pub fn put(&self, topic: Topic, partition: i32, value: Vec<u8>) {
+        self.inner().at(TopicPartition { topic, partition }).values.push(value.into());
     }
     /// Retention: records below `start` are gone.
-    pub fn forget(&self, partition: usize, start: i64) {
-        let partition = &mut self.0.lock().expect("lock").partitions[partition];
+    pub fn forget(&self, at: TopicPartition, start: i64) {
+        let mut inner = self.inner();
+        let partition = inner.at(at);
         partition.values.drain(..usize::try_from(start - partition.start).expect("forwards"));
         partition.start = start;
     }
     fn end(partition: &Partition) -> i64 {
         partition.start + i64::try_from(partition.values.len()).expect("small")
     }
-    fn index(at: TopicPartition) -> usize {
-        assert_eq!(at.topic, Topic::Trusted);
-        usize::try_from(at.partition).expect("a partition")
+}
+
+impl Inner {
+    fn at(&mut self, at: TopicPartition) -> &mut Partition {
+        let partitions = self.topics.get_mut(&at.topic).expect("a topic that a table is filled from");
+        &mut partitions[usize::try_from(at.partition).expect("a partition")]
     }
 }
 
 impl Log for FakeLog {
-    fn partitions(&self, _: Topic) -> i32 {
-        i32::try_from(self.0.lock().expect("lock").partitions.len()).expect("few")
+    fn partitions(&self, topic: Topic) -> i32 {
+        i32::try_from(self.inner().topics[&topic].len()).expect("few")
     }
     fn topic_id(&self, topic: Topic) -> Result<String, LogError> {
-        let inner = self.0.lock().expect("lock");
-        Ok(if topic == Topic::Trusted { inner.topic.clone() } else { inner.input.clone() })
+        let inner = self.inner();
+        Ok(if topic == Topic::Harvested { inner.input.clone() } else { inner.topic.clone() })
     }
     fn append(&self, _: Vec<(TopicPartition, Entry)>) -> Result<(), LogError> {
         unreachable!("a sink appends nothing")
     }
     fn bounds(&self, at: TopicPartition) -> Result<Bounds, LogError> {
-        let partition = &self.0.lock().expect("lock").partitions[Self::index(at)];
+        let mut inner = self.inner();
+        let partition = inner.at(at);
         Ok(Bounds { start: partition.start, end: Self::end(partition) })
     }
     fn reader(&self, at: TopicPartition, from: i64) -> Result<Box<dyn Reader>, LogError> {
@@ -74,7 +79,7 @@ impl Log for FakeLog {
         if from < bounds.start || from > bounds.end {
             return Err(LogError::OffsetOutOfRange { topic_partition: at, offset: from, bounds });
         }
-        Ok(Box::new(FakeReader { log: self.clone(), partition: Self::index(at), next: from }))
+        Ok(Box::new(FakeReader { log: self.clone(), at, next: from }))
     }
     fn lane(&self, _: &str) -> Result<Box<dyn Lane>, LogError> {
         unreachable!("a sink opens no lane")
@@ -89,18 +94,17 @@ impl Log for FakeLog {
 
 struct FakeReader {
     log: FakeLog,
-    partition: usize,
+    at: TopicPartition,
     next: i64,
 }
 
 impl Reader for FakeReader {
     fn read(&mut self, bytes_max: usize, records_max: usize) -> Result<Vec<Record>, LogError> {
-        let inner = self.log.0.lock().expect("lock");
-        let partition = &inner.partitions[self.partition];
+        let mut inner = self.log.inner();
+        let partition = inner.at(self.at);
         if self.next < partition.start {
-            let topic_partition = TopicPartition { topic: Topic::Trusted, partition: i32::try_from(self.partition).expect("few") };
             let bounds = Bounds { start: partition.start, end: FakeLog::end(partition) };
-            return Err(LogError::OffsetOutOfRange { topic_partition, offset: self.next, bounds });
+            return Err(LogError::OffsetOutOfRange { topic_partition: self.at, offset: self.next, bounds });
         }
         let skip = usize::try_from(self.next - partition.start).expect("within the log");
         let mut bytes = 0;

@@ -2,6 +2,7 @@
 
 mod catalogues;
 mod faults;
+mod windows;
 mod kafka;
 mod log;
 mod objects;
@@ -12,8 +13,12 @@ use super::commit::Outcome;
 use super::config::Config;
 use super::error::{Refusal, SinkError};
 use super::lookup::{Lookup, lookup};
-use super::metrics::Metrics;
+use super::metrics::Families;
 use super::place::{self, CatalogueAt};
+use super::rows::Rows;
+use super::shape::Table;
+use super::shape::trusted::TrustedRows;
+use super::shape::windows::WindowRows;
 use super::sink::TableSink;
 use super::stored::Stored;
 use super::warehouse::Warehouse;
@@ -23,7 +28,9 @@ use arrow_array::cast::AsArray;
 use forebay_schemas::id::{EventId, RequestId};
 use forebay_schemas::limit;
 use forebay_schemas::time::Micros;
-use forebay_schemas::wire::trusted::{Campaign, Device, Geo, Page, Provenance, TimeOrigin, Trusted};
+use forebay_schemas::topic::Topic;
+use forebay_schemas::wire::trusted::{self, Campaign, Device, Geo, Page, Provenance, TimeOrigin, Trusted};
+use forebay_stores::log::{Record, TopicPartition};
 use forebay_stores::objects::folder::Folder;
 use forebay_stores::objects::s3::S3;
 use forebay_stores::objects::{Content, Objects, Put};
@@ -31,6 +38,7 @@ use iceberg::spec::{NestedField, PrimitiveType, Schema, Type};
 use log::FakeLog;
 use objects::Memory;
 use std::borrow::Cow;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -71,13 +79,28 @@ pub(super) fn trusted(partition: i32, offset: i64, event_id: &str) -> Trusted<'s
     }
 }
 
+/// What tests put into a table, told apart by an id.
+trait Sample: Rows {
+    /// The text column that has the id.
+    const ID: &'static str;
+    fn value(partition: i32, offset: i64, id: &str) -> Vec<u8>;
+}
+
+impl Sample for TrustedRows {
+    const ID: &'static str = "event_id";
+    fn value(partition: i32, offset: i64, id: &str) -> Vec<u8> {
+        trusted::encode(&trusted(partition, offset, id))
+    }
+}
+
 /// A table in a folder of its own or in a bucket, and the log it is filled from.
-struct World {
+struct World<R = TrustedRows> {
     folder: tempfile::TempDir,
     bucket: Option<Bucket>,
     /// Default: a file.
     catalogue: Option<CatalogueAt>,
     log: FakeLog,
+    rows: PhantomData<fn(R)>,
 }
 
 #[derive(Clone)]
@@ -88,7 +111,13 @@ enum Bucket {
 
 impl World {
     fn new() -> World {
-        World { folder: tempfile::tempdir().expect("folder"), bucket: None, catalogue: None, log: FakeLog::new("trusted-1", 2) }
+        World {
+            folder: tempfile::tempdir().expect("folder"),
+            bucket: None,
+            catalogue: None,
+            log: FakeLog::new("trusted-1", 2),
+            rows: PhantomData,
+        }
     }
     fn in_bucket(bucket: Bucket) -> World {
         // Its folder holds the catalogue alone. In memory where that can be: it is synced at each commit.
@@ -97,6 +126,14 @@ impl World {
     }
     fn in_memory() -> World {
         World::in_bucket(Bucket::InMemory(Memory::default()))
+    }
+}
+
+impl<R: Sample> World<R> {
+    /// The same for another table, in the same place.
+    fn of<S: Sample>(self) -> World<S> {
+        let World { folder, bucket, catalogue, log, rows: _ } = self;
+        World { folder, bucket, catalogue, log, rows: PhantomData }
     }
     fn memory(&self) -> &Memory {
         match &self.bucket {
@@ -118,14 +155,14 @@ impl World {
             ..Config::default()
         }
     }
-    fn worker(&self) -> Worker {
+    fn worker(&self) -> Worker<R> {
         self.worker_with(self.config()).expect("opens")
     }
-    fn worker_with(&self, config: Config) -> Result<Worker, SinkError> {
+    fn worker_with(&self, config: Config) -> Result<Worker<R>, SinkError> {
         self.worker_on(config, self.objects())
     }
-    fn worker_on(&self, config: Config, objects: Arc<dyn Objects>) -> Result<Worker, SinkError> {
-        let metrics = Metrics::new(&prometheus::Registry::new()).expect("metrics");
+    fn worker_on(&self, config: Config, objects: Arc<dyn Objects>) -> Result<Worker<R>, SinkError> {
+        let metrics = Families::new(&prometheus::Registry::new()).expect("metrics").of(R::SHAPE);
         Worker::open(config, Arc::new(self.log.clone()), objects, metrics, Arc::default())
     }
     fn objects(&self) -> Arc<dyn Objects> {
@@ -136,21 +173,20 @@ impl World {
         }
     }
     fn warehouse(&self) -> Warehouse {
-        Warehouse::look(&self.config().warehouse, self.objects()).expect("a warehouse")
+        Warehouse::look(&self.config().warehouse, self.objects(), R::SHAPE).expect("a warehouse")
     }
     fn catalogue(&self) -> Catalogue {
-        Catalogue::look(&self.config()).expect("opens").expect("a catalogue")
+        Catalogue::look(&self.config(), R::SHAPE).expect("opens").expect("a catalogue")
     }
     fn put(&self, partition: i32, ids: std::ops::Range<i64>) {
         for offset in ids {
-            let index = usize::try_from(partition).expect("a partition");
-            self.log.put(index, &trusted(partition, 10 * offset, &format!("e{partition}-{offset}")));
+            self.log.put(R::SHAPE.topic, partition, R::value(partition, 10 * offset, &format!("e{partition}-{offset}")));
         }
     }
     fn stored(&self) -> Stored {
         self.catalogue().load(&self.warehouse()).expect("loads").expect("a table")
     }
-    /// The event ids in the table, sorted, as any reader would find them.
+    /// The ids in the table, sorted, as any reader would find them.
     fn ids(&self) -> Vec<String> {
         let table = self.stored();
         let schema = Arc::new(iceberg::arrow::schema_to_arrow_schema(table.metadata.current_schema()).expect("arrow"));
@@ -158,7 +194,7 @@ impl World {
         for location in self.live(&table) {
             for batch in file::read(&self.warehouse(), &location, schema.clone()).expect("opens") {
                 let batch = batch.expect("reads");
-                ids.extend(batch.column_by_name("event_id").expect("ids").as_string::<i32>().iter().flatten().map(str::to_owned));
+                ids.extend(batch.column_by_name(R::ID).expect("ids").as_string::<i32>().iter().flatten().map(str::to_owned));
             }
         }
         ids.sort_unstable();
@@ -176,7 +212,7 @@ impl World {
         waited(lookup(&self.config(), &self.objects(), partition, offset)).expect("looks")
     }
     fn hint(&self) -> PathBuf {
-        self.folder.path().join("warehouse/forebay/trusted_events/metadata/version-hint.text")
+        self.folder.path().join(format!("warehouse/forebay/{}/metadata/version-hint.text", R::SHAPE.name))
     }
     fn files(&self, end: &str) -> Vec<PathBuf> {
         let mut files = Vec::new();
@@ -204,7 +240,11 @@ fn ids(partition: i32, range: std::ops::Range<i64>) -> Vec<String> {
 
 #[test]
 fn rows_and_offsets_enter_together_and_nothing_new_is_no_commit() {
-    let world = World::new();
+    enter_together(World::new());
+    enter_together(World::new().of::<WindowRows>());
+}
+
+fn enter_together<R: Sample>(world: World<R>) {
     world.put(0, 0..5);
     let mut worker = world.worker();
     worker.drain().expect("drains");
@@ -225,7 +265,11 @@ fn rows_and_offsets_enter_together_and_nothing_new_is_no_commit() {
 
 #[test]
 fn once_each_however_a_crash_falls() {
-    let world = World::new();
+    once_each(World::new());
+    once_each(World::new().of::<WindowRows>());
+}
+
+fn once_each<R: Sample>(world: World<R>) {
     world.put(0, 0..4);
     world.worker().drain().expect("drains");
 
@@ -256,14 +300,18 @@ fn once_each_however_a_crash_falls() {
     assert_eq!(world.ids(), ids(0, 0..7));
 }
 
-fn hand_over(worker: &mut Worker) -> super::batch::Batch {
+fn hand_over<R: Rows>(worker: &mut Worker<R>) -> super::batch::Batch<R> {
     let empty = super::batch::Batch::new(worker.format.clone(), None, Default::default());
     std::mem::replace(&mut worker.batch, empty)
 }
 
 #[test]
 fn of_two_sinks_on_a_table_the_loser_appends_nothing() {
-    let world = World::new();
+    the_loser_appends_nothing(World::new());
+    the_loser_appends_nothing(World::new().of::<WindowRows>());
+}
+
+fn the_loser_appends_nothing<R: Sample>(world: World<R>) {
     let mut one = world.worker();
     let mut two = world.worker();
     world.put(0, 0..10);
@@ -331,7 +379,11 @@ fn a_column_that_the_table_lacks_is_added_and_old_files_still_read() {
 
 #[test]
 fn a_recreated_topic_is_refused_and_adopted_by_name() {
-    let mut world = World::new();
+    refused_and_adopted(World::new());
+    refused_and_adopted(World::new().of::<WindowRows>());
+}
+
+fn refused_and_adopted<R: Sample>(mut world: World<R>) {
     world.put(0, 0..4);
     world.worker().drain().expect("drains");
 
@@ -352,7 +404,7 @@ fn a_recreated_topic_is_refused_and_adopted_by_name() {
     assert!(matches!(refusal(&world), Refusal::OtherTopic { .. }));
 }
 
-fn refusal(world: &World) -> Refusal {
+fn refusal<R: Sample>(world: &World<R>) -> Refusal {
     match world.worker_with(world.config()).err().expect("refuses") {
         SinkError::Refused(refusal) => refusal,
         other => panic!("{other}"),
@@ -377,12 +429,16 @@ fn a_catalogue_that_is_no_database_is_named() {
 
 #[test]
 fn records_that_retention_took_are_not_skipped_in_silence() {
-    let world = World::new();
+    not_skipped(World::new());
+    not_skipped(World::new().of::<WindowRows>());
+}
+
+fn not_skipped<R: Sample>(world: World<R>) {
     world.put(0, 0..4);
     let mut worker = world.worker();
     worker.drain().expect("drains");
     world.put(0, 4..9);
-    world.log.forget(0, 6);
+    world.log.forget(TopicPartition { topic: R::SHAPE.topic, partition: 0 }, 6);
     assert!(matches!(refusal(&world), Refusal::BelowStart { stored: 4, start: 6, .. }));
     // While it runs, the log says so, and the beginning anew what to do about it.
     assert!(!worker.drain().expect_err("is not passed over").is_final());
@@ -399,7 +455,7 @@ fn a_record_given_twice_is_kept_once() {
     world.put(0, 0..5);
     world.put(0, 4..6);
     // Another fact from the same place is none of them.
-    world.log.put(0, &trusted(0, 0, "other"));
+    world.log.put(Topic::Trusted, 0, TrustedRows::value(0, 0, "other"));
     worker.drain().expect("drains");
     assert_eq!(world.ids(), [ids(0, 0..6), vec!["other".into()]].concat());
     assert_eq!(world.stored().offsets().expect("offsets").expect("some").next[&0], 12);
@@ -409,7 +465,7 @@ fn a_record_given_twice_is_kept_once() {
 fn a_record_that_cannot_be_read_stops_the_sink() {
     let world = World::new();
     world.put(0, 0..1);
-    world.log.put_raw(0, b"\x00\x00\x00\x00\x09nonsense");
+    world.log.put(Topic::Trusted, 0, b"\x00\x00\x00\x00\x09nonsense".to_vec());
     let error = world.worker().drain().expect_err("stops");
     assert!(error.is_final());
     assert!(error.to_string().starts_with("trusted partition 0, offset 1: avro: not a message"), "{error}");
@@ -417,7 +473,11 @@ fn a_record_that_cannot_be_read_stops_the_sink() {
 
 #[test]
 fn snapshots_expire_small_files_merge_and_nothing_unnamed_stays() {
-    let world = World::new();
+    expire_and_merge(World::new());
+    expire_and_merge(World::new().of::<WindowRows>());
+}
+
+fn expire_and_merge<R: Sample>(world: World<R>) {
     let mut worker = world.worker();
     let commits = i64::try_from(5 * limit::SINK_SMALL_FILES + 3).expect("few");
     for n in 0..commits {
@@ -438,10 +498,10 @@ fn snapshots_expire_small_files_merge_and_nothing_unnamed_stays() {
     assert_eq!(world.files(".metadata.json").len(), 21);
 
     // What a crash leaves goes once it is old enough, and not before; what another program puts there stays.
-    let put = |name: &str| world.objects().put_if_absent(&format!("forebay/trusted_events/{name}"), Content::Bytes(b"x")).expect("puts");
+    let put = |name: &str| world.objects().put_if_absent(&format!("forebay/{}/{name}", R::SHAPE.name), Content::Bytes(b"x")).expect("puts");
     let young = Uuid::now_v7();
     let left = [
-        format!("data/received_at_day=2026-11-30/{young}.parquet"),
+        format!("data/{}=2026-11-30/{young}.parquet", R::SHAPE.day),
         format!("metadata/{young}-m0.avro"),
         format!("metadata/snap-7-0-{young}.avro"),
         format!("metadata/00001-{young}.metadata.json"),
@@ -450,7 +510,7 @@ fn snapshots_expire_small_files_merge_and_nothing_unnamed_stays() {
     left.iter().chain(&others).for_each(|name| assert_eq!(put(name), Put::Created));
     let sweep = |grace, ours| super::sweep::sweep(&table, &world.warehouse(), std::time::Duration::from_secs(grace), ours).expect("sweeps");
     assert_eq!((sweep(60, false), sweep(60, true), sweep(0, true), sweep(0, true)), (0, 1, 3, 0));
-    assert!(others.iter().all(|name| world.objects().size(&format!("forebay/trusted_events/{name}")).is_ok()));
+    assert!(others.iter().all(|name| world.objects().size(&format!("forebay/{}/{name}", R::SHAPE.name)).is_ok()));
     assert_eq!(world.ids(), expected);
 }
 
@@ -481,10 +541,11 @@ fn lookup_tells_what_is_covered_and_since_when() {
 fn the_running_sink_starts_fills_and_stops() {
     let world = World::new();
     let registry = prometheus::Registry::new();
-    let sink = waited(TableSink::start(world.config(), Arc::new(world.log.clone()), world.objects(), &registry)).expect("starts");
+    let sink = waited(TableSink::start(world.config(), &[Table::TrustedEvents], Arc::new(world.log.clone()), world.objects(), &registry))
+        .expect("starts");
     assert_eq!((sink.ready(), sink.failed()), (Ok(()), None));
     let folder = world.folder.path().canonicalize().expect("folder");
-    assert_eq!(sink.duckdb_line(), format!("SELECT * FROM iceberg_scan('{}/warehouse/forebay/trusted_events');", folder.display()));
+    assert_eq!(sink.duckdb_lines(), [format!("SELECT * FROM iceberg_scan('{}/warehouse/forebay/trusted_events');", folder.display())]);
     world.put(0, 0..100);
     world.put(1, 0..50);
     waited(sink.stop()).expect("stops");
