@@ -13,6 +13,7 @@ mod kill;
 mod model;
 mod recordings;
 mod roles;
+mod table;
 mod tidy;
 mod up;
 mod windows;

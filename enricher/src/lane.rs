@@ -191,14 +191,16 @@ impl<'a> Lane<'a> {
             let metrics = plan.metrics.task(Task::partition(&task));
             Seat { task, reader, partials, metrics, told, committed_at: Instant::now(), idle_commit: plan.idle_commit }
         };
+        let seats: Vec<Seat> = tasks.into_iter().map(seat).collect();
         Lane {
             plan,
-            seats: tasks.into_iter().map(seat).collect(),
+            // What a task has written at its start need not wait for a record.
+            waiting_since: seats.iter().any(|seat| seat.task.pending().events > 0).then(Instant::now),
+            seats,
             turn: 0,
             to_commit,
             from_commit,
             in_flight: false,
-            waiting_since: None,
             gauges_at: None,
             state_full: false,
             backoff: Backoff::default(),

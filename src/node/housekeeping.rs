@@ -50,7 +50,7 @@ fn keep_from(config: &Config, log: &dyn Log, in_tables: &InTables, at: TopicPart
     }
 }
 
-/// Of each topic that fills a table, the offsets that the table has reached; a partition of which that cannot be told has none.
+/// By topic and partition, the offset that the topic's table has reached; none where it cannot be told.
 pub(super) type InTables = BTreeMap<Topic, BTreeMap<i32, i64>>;
 
 pub(super) async fn in_tables(config: &Config, warehouse: &Arc<dyn Objects>) -> InTables {

@@ -220,7 +220,7 @@ fn two_live_sinks_share_the_table() {
 
 /// Two sinks on one table, while `rows` come to each partition, to the first after `had`. Neither waits for the other;
 /// both go on.
-pub(super) fn share<R: Sample + 'static>(world: &Arc<World<R>>, had: i64, rows: i64) {
+pub(super) fn share<R: Sample>(world: &Arc<World<R>>, had: i64, rows: i64) {
     world.worker();
     let start = Arc::new(std::sync::Barrier::new(3));
     let sinks: Vec<_> = (0..2)

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const FIRST: TopicPartition = TopicPartition { topic: Topic::Trusted, partition: 0 };
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn metrics(registry: &prometheus::Registry) -> Metrics {
+fn metrics_of(registry: &prometheus::Registry) -> Metrics {
     Families::new(registry).expect("metrics").of(TrustedRows::SHAPE)
 }
 
@@ -38,8 +38,8 @@ impl OnKafka {
         OnKafka { world: World::in_memory(), kafka, options, log, registry: prometheus::Registry::new() }
     }
     fn worker(&self) -> Worker<TrustedRows> {
-        let own = metrics(&prometheus::Registry::new());
-        Worker::open(self.world.config(), self.log.clone(), self.world.objects(), own, Arc::default()).expect("opens")
+        let metrics = metrics_of(&prometheus::Registry::new());
+        Worker::open(self.world.config(), self.log.clone(), self.world.objects(), metrics, Arc::default()).expect("opens")
     }
     /// As the enricher writes them: by transactions, each of which ends with a marker in the partition.
     fn put(&self, ids: std::ops::Range<i64>) {
@@ -83,9 +83,9 @@ fn gaps_outages_and_what_is_gone() {
     on.put(3..6);
     // Six records, two markers.
     assert_eq!(on.log.bounds(FIRST).expect("answers"), Bounds { start: 0, end: 8 });
-    let own = metrics(&on.registry);
+    let metrics = metrics_of(&on.registry);
     let mut worker =
-        Worker::<TrustedRows>::open(on.world.config(), on.log.clone(), on.world.objects(), own, Arc::default()).expect("opens");
+        Worker::<TrustedRows>::open(on.world.config(), on.log.clone(), on.world.objects(), metrics, Arc::default()).expect("opens");
     worker.drain().expect("drains");
     assert_eq!((on.world.ids(), on.next()), (ids(0, 0..6), 8));
     // The markers are nothing that is left to do, not for the metric and not for the next start.
@@ -126,15 +126,15 @@ fn gaps_outages_and_what_is_gone() {
     std::fs::write(&file, format!(r#"{{"version":1,"partitions":[{{"topic":"{name}","partition":0,"offset":12}}]}}"#)).expect("writes");
     on.tool("DeleteRecordsCommand", &["--offset-json-file", file.to_str().expect("UTF-8")]);
     assert_eq!(on.log.bounds(FIRST).expect("answers").start, 12);
-    let own = metrics(&prometheus::Registry::new());
+    let metrics = metrics_of(&prometheus::Registry::new());
     let error =
-        Worker::<TrustedRows>::open(on.world.config(), on.log.clone(), on.world.objects(), own, Arc::default()).err().expect("refuses");
+        Worker::<TrustedRows>::open(on.world.config(), on.log.clone(), on.world.objects(), metrics, Arc::default()).err().expect("refuses");
     assert!(matches!(error, SinkError::Refused(Refusal::BelowStart { partition: 0, stored: 10, start: 12, .. })), "{error}");
 
     // The topic made anew, under a sink that reads it.
     let adopting = Config { adopt_topic: Some(on.log.topic_id(Topic::Trusted).expect("answers")), ..on.world.config() };
-    let own = metrics(&prometheus::Registry::new());
-    let mut worker = Worker::<TrustedRows>::open(adopting, on.log.clone(), on.world.objects(), own, Arc::default()).expect("opens");
+    let metrics = metrics_of(&prometheus::Registry::new());
+    let mut worker = Worker::<TrustedRows>::open(adopting, on.log.clone(), on.world.objects(), metrics, Arc::default()).expect("opens");
     on.put(9..10);
     worker.drain().expect("drains");
     assert_eq!(on.world.ids(), ids(0, 0..7).into_iter().chain(ids(0, 9..10)).collect::<Vec<_>>());

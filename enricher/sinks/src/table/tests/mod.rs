@@ -80,7 +80,7 @@ pub(super) fn trusted(partition: i32, offset: i64, event_id: &str) -> Trusted<'s
 }
 
 /// What tests put into a table, told apart by an id.
-trait Sample: Rows {
+trait Sample: Rows + 'static {
     /// The text column that has the id.
     const ID: &'static str;
     fn value(partition: i32, offset: i64, id: &str) -> Vec<u8>;
