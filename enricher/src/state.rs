@@ -200,6 +200,19 @@ impl Stores {
     }
 }
 
+/// Calls `found` with the user key and value of each entry of `uid`.
+pub fn each(backend: &dyn Backend, uid: key::Uid, mut found: impl FnMut(&[u8], &[u8]) -> Result<(), StateError>) -> Result<(), StateError> {
+    let mut result = Ok(());
+    for (from, to) in key::uid_ranges(uid) {
+        backend.scan(&from, &to, &mut |key, value| {
+            result = found(key::user_key(key), value);
+            if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        result.clone()?;
+    }
+    Ok(())
+}
+
 /// Refuses state of an operator that this version does not have (design §6.4), a seek for each uid and group.
 pub fn check_uids(backend: &dyn Backend) -> Result<(), StateError> {
     for group in 0..key::KEY_GROUPS {

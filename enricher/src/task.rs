@@ -295,14 +295,15 @@ impl Task {
     }
 
     fn partials_of(&mut self, record: Record) -> Result<(), StateError> {
-        let wrong = |what: String| StateError::Repartition { partition: self.partition, offset: record.offset, what };
+        let (partition, offset) = (self.partition, record.offset);
+        let wrong = |what: String| StateError::Repartition { partition, offset, what };
         let value = record.value.as_deref().ok_or_else(|| wrong("a record without a value".into()))?;
         let partials = partials::decode(value).map_err(|error| wrong(error.to_string()))?;
-        let messages = self.windows.partials(&partials, &mut self.overlay)?;
+        let messages = self.windows.partials(&partials, &mut self.overlay, wrong)?;
         self.pending.bytes += value.len();
         self.pending.records += 1;
         self.pending.events += 1;
-        self.windows.advance(record.offset + 1);
+        self.windows.advance(offset + 1);
         self.tell(messages);
         Ok(())
     }

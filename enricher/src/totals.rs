@@ -6,12 +6,11 @@
 
 use crate::overlay::Overlay;
 use crate::state::key::{self, Uid};
-use crate::state::{Backend, StateError};
+use crate::state::{self, Backend, StateError};
 use forebay_enricher_core::Unclassified;
 use forebay_schemas::limit;
 use forebay_schemas::outcome::Outcome;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 /// The path under which fields beyond `limit::UNCLASSIFIED_PATHS` are counted together.
 const OTHER_PATHS: &str = "(other)";
@@ -192,19 +191,10 @@ fn joined(parts: &[&str]) -> Vec<u8> {
 
 /// Calls `read` with the user key and count of each entry of `uid`; `None` from it means corrupt.
 fn each(backend: &dyn Backend, uid: Uid, mut read: impl FnMut(&str, u64) -> Option<()>) -> Result<(), StateError> {
-    let mut corrupt = false;
-    for (from, to) in key::uid_ranges(uid) {
-        backend.scan(&from, &to, &mut |key, value| {
-            let text = std::str::from_utf8(key::user_key(key)).ok();
-            let count = value.try_into().ok().map(u64::from_be_bytes);
-            match text.zip(count).and_then(|(text, count)| read(text, count)) {
-                Some(()) => ControlFlow::Continue(()),
-                None => {
-                    corrupt = true;
-                    ControlFlow::Break(())
-                }
-            }
-        })?;
-    }
-    if corrupt { Err(StateError::Corrupt(format!("a count under {uid:?} is unreadable"))) } else { Ok(()) }
+    state::each(backend, uid, |user_key, value| {
+        let text = std::str::from_utf8(user_key).ok();
+        let count = value.try_into().ok().map(u64::from_be_bytes);
+        let read = text.zip(count).and_then(|(text, count)| read(text, count));
+        read.ok_or_else(|| StateError::Corrupt(format!("a count under {uid:?} is unreadable")))
+    })
 }

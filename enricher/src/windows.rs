@@ -140,8 +140,14 @@ impl Windows {
         told.into_iter().map(|(window, key, told)| self.message(window, &key, &told)).collect()
     }
 
-    /// Adds what a task has sent for keys that are this one's, then takes in its time.
-    pub fn partials(&mut self, partials: &Partials<'_>, overlay: &mut Overlay) -> Result<Vec<Message>, StateError> {
+    /// Adds what a task has sent for keys that are this one's, then takes in its time. `wrong` makes the error of what cannot be
+    /// read: it is the topic's, and the local state's is not.
+    pub fn partials(
+        &mut self,
+        partials: &Partials<'_>,
+        overlay: &mut Overlay,
+        wrong: impl Fn(String) -> StateError,
+    ) -> Result<Vec<Message>, StateError> {
         let pipeline = self.pipeline.clone();
         let mut messages = Vec::new();
         for partial in &partials.partials {
@@ -154,7 +160,7 @@ impl Windows {
                 self.full[n] += 1;
                 continue;
             }
-            let kept = measure::decode(&partial.kept).map_err(|error| StateError::Corrupt(format!("a part of {uid}: {error}")))?;
+            let kept = measure::decode(&partial.kept).map_err(|error| wrong(format!("a part of window {uid}: {error}")))?;
             let pane = Pane { bucket: partial.bucket, since: partial.since };
             let (mut moved, mut told) = (Vec::new(), Vec::new());
             let mut state = Held::new(n, uid, overlay, &mut moved);

@@ -414,8 +414,20 @@ fn a_part_of_an_unknown_window_stops_the_task() {
     append(Some(part));
     let error = world.run().expect_err("stops").to_string();
     assert!(error.contains("a part of window newer has come") && error.contains("the same [[window]] list"), "{error}");
-    // What nobody can read neither.
-    for value in [None, Some(vec![1, 2, 3])] {
+    // What nobody can read neither; the local state is not blamed for it.
+    let unreadable = forebay_schemas::wire::partials::encode(&forebay_schemas::wire::partials::Partials {
+        format: 1,
+        task: 1,
+        watermark: world.log.now(),
+        partials: vec![forebay_schemas::wire::partials::Partial {
+            window: "a".into(),
+            key: "{}".into(),
+            bucket: testing::START,
+            since: None,
+            kept: vec![9].into(),
+        }],
+    });
+    for value in [None, Some(vec![1, 2, 3]), Some(unreadable)] {
         let mut other = self::world(Kind::Memory, &[tumbling("a")]);
         let entry = forebay_stores::log::Entry { key: "1".into(), value: value.map(Into::into), headers: Vec::new() };
         other.log.append(vec![(at, entry)]).expect("fake");

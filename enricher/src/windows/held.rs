@@ -7,7 +7,7 @@
 use super::Moved;
 use crate::overlay::Overlay;
 use crate::state::key::{self, Uid};
-use crate::state::{Backend, StateError};
+use crate::state::{Backend, StateError, each};
 use forebay_enricher_core::combine::window::declare::Window;
 use forebay_enricher_core::combine::window::panes::Pane;
 use forebay_enricher_core::combine::window::{State, due};
@@ -191,17 +191,4 @@ pub fn each_timer(declared: &[Window], backend: &dyn Backend, timer: &mut dyn Fn
         }
         Ok(())
     })
-}
-
-/// Calls `found` with the user key and value of each entry of `uid`.
-pub fn each(backend: &dyn Backend, uid: Uid, mut found: impl FnMut(&[u8], &[u8]) -> Result<(), StateError>) -> Result<(), StateError> {
-    let mut result = Ok(());
-    for (from, to) in key::uid_ranges(uid) {
-        backend.scan(&from, &to, &mut |key, value| {
-            result = found(key::user_key(key), value);
-            if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        result.clone()?;
-    }
-    Ok(())
 }

@@ -5,11 +5,10 @@
 //! Invariant: what is sent with a watermark is all that the task placed before it, so nothing that is not late for the
 //! sender is late for the key's owner, whose time is that of the slowest sender.
 
-use super::held;
 use crate::overlay::Overlay;
 use crate::progress::NEVER;
 use crate::state::key::{self, Uid};
-use crate::state::{Backend, StateError};
+use crate::state::{Backend, StateError, each};
 use forebay_enricher_core::combine::window::declare::{Operator, Window};
 use forebay_enricher_core::combine::window::measure::{self, Kept};
 use forebay_enricher_core::combine::window::panes::{Pane, Panes};
@@ -28,7 +27,6 @@ pub struct Batch {
     /// When the task's time is news next; `None`: at once. Where there are no such windows it never is.
     news_at: Option<Micros>,
     is_used: bool,
-    panes: Vec<Panes>,
 }
 
 #[derive(PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,14 +38,7 @@ struct Place {
 
 impl Batch {
     pub fn new(windows: &[Window], partitions: i32) -> Batch {
-        let panes: Vec<Panes> = windows
-            .iter()
-            .filter_map(|window| match &window.operator {
-                Operator::Panes(panes) => Some(panes.clone()),
-                Operator::Sessions(_) => None,
-            })
-            .collect();
-        Batch { partitions, parts: HashMap::new(), news_at: None, is_used: !panes.is_empty(), panes }
+        Batch { partitions, parts: HashMap::new(), news_at: None, is_used: panes(windows).next().is_some() }
     }
 
     pub fn add(&mut self, window: usize, key: String, pane: Pane, kept: Vec<Kept>) {
@@ -73,7 +64,7 @@ impl Batch {
     pub fn cut(&mut self, windows: &[Window], task: i32, watermark: Micros) -> Vec<(i32, Vec<u8>)> {
         let mut by_partition: BTreeMap<i32, Vec<(Place, Vec<Kept>)>> = BTreeMap::new();
         if self.has_news(watermark) {
-            self.news_at = self.panes.iter().map(|panes| panes.next_bound(watermark)).min();
+            self.news_at = panes(windows).map(|panes| panes.next_bound(watermark)).min();
             by_partition.extend((0..self.partitions).map(|partition| (partition, Vec::new())));
         }
         for (place, kept) in self.parts.drain() {
@@ -99,6 +90,14 @@ impl Batch {
         }
         messages
     }
+}
+
+/// Of the windows that have two stages.
+fn panes(windows: &[Window]) -> impl Iterator<Item = &Panes> {
+    windows.iter().filter_map(|window| match &window.operator {
+        Operator::Panes(panes) => Some(panes),
+        Operator::Sessions(_) => None,
+    })
 }
 
 /// Cut so that no message is larger than its bound.
@@ -131,7 +130,7 @@ impl Slowest {
     pub fn load(backend: &dyn Backend, partitions: i32) -> Result<Slowest, StateError> {
         let count = usize::try_from(partitions).unwrap_or_default();
         let (mut tasks, mut position) = (vec![NEVER; count], None);
-        held::each(backend, Uid::Repartition, |user_key, value| {
+        each(backend, Uid::Repartition, |user_key, value| {
             let corrupt = || StateError::Corrupt("how far the repartition topic was read is unreadable".into());
             let number = value.try_into().map(i64::from_be_bytes).map_err(|_| corrupt())?;
             if user_key.is_empty() {
