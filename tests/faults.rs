@@ -249,8 +249,9 @@ impl Run {
             }
             Fault::DieAt(role, place) => {
                 self.restart_with(role, &format!("{place}:{}", 2 + self.random % 5));
-                let process = &mut self.cluster.roles[role].process;
-                poll(&format!("{place} to be passed"), || !process.is_running(), String::new);
+                let cluster = std::cell::RefCell::new(&mut self.cluster);
+                let ended = || !cluster.borrow_mut().roles[role].process.is_running();
+                poll(&format!("{place} to be passed"), ended, || cluster.borrow().log());
             }
             Fault::BucketDown => {
                 self.s3.kill();

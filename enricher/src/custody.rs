@@ -28,7 +28,7 @@ use std::time::Instant;
 pub fn take(recovery: &Recovery<'_>, tasks: &[i32]) -> Result<(), LaneError> {
     let mut backoff = Backoff::default();
     for _ in 0..limit::CUSTODY_ROUNDS {
-        let lanes = at_once(tasks, |task| Ok(standing(recovery, *task, None)?.and_then(|standing| standing.point.lanes)))?;
+        let lanes = at_once(tasks, |task| Ok(seen(recovery, *task)?.and_then(|standing| standing.point.lanes)))?;
         let mut others: BTreeMap<String, Vec<i32>> = BTreeMap::new();
         for (&task, lanes) in tasks.iter().zip(lanes) {
             let holder = recovery.rules.layout.holder(task, lanes);
@@ -100,7 +100,7 @@ fn hand_on(recovery: &Recovery<'_>, holder: &str, tasks: &[i32]) -> Result<bool,
 fn settled(recovery: &Recovery<'_>, task: i32, holder: &mut dyn Lane) -> Result<Option<(Point, Delta)>, LaneError> {
     let began = Instant::now();
     loop {
-        let Some(Standing { point, last }) = standing(recovery, task, Some(&mut *holder))? else { return Ok(None) };
+        let Some(Standing { point, last }) = standing(recovery, task, &mut *holder)? else { return Ok(None) };
         let found = last.as_ref().map_or(0, |last| last.seq);
         match last {
             Some(last) if last.seq >= point.seq => return Ok(Some((point, last))),
@@ -114,10 +114,21 @@ fn settled(recovery: &Recovery<'_>, task: i32, holder: &mut dyn Lane) -> Result<
 }
 
 /// The last commit of a task, as its deltas, this layout's lane and the holder's name tell it.
-fn standing(recovery: &Recovery<'_>, task: i32, holder: Option<&mut dyn Lane>) -> Result<Option<Standing>, LaneError> {
+fn standing(recovery: &Recovery<'_>, task: i32, holder: &mut dyn Lane) -> Result<Option<Standing>, LaneError> {
     let own = recovery.log.committed(&recovery.rules.layout.id(task), input(task))?;
-    let theirs = holder.map_or(Ok(None), |lane| lane.committed(input(task)))?;
+    let theirs = holder.committed(input(task))?;
     recovery.standing(task, &[own, theirs]).map_err(|error| LaneError::recovery(task, error))
+}
+
+/// The same before anybody is fenced, when it need not be the last: the fence and the look after it decide. Deltas show
+/// what is committed at once; an offset does not show while a transaction that touches it is open, which that of a process
+/// that was killed is until its lane is opened anew, so it is asked for only where no delta is kept.
+fn seen(recovery: &Recovery<'_>, task: i32) -> Result<Option<Standing>, LaneError> {
+    let standing = |committed: &[_]| recovery.standing(task, committed).map_err(|error| LaneError::recovery(task, error));
+    match standing(&[])? {
+        Some(standing) => Ok(Some(standing)),
+        None => standing(&[recovery.log.committed(&recovery.rules.layout.id(task), input(task))?]),
+    }
 }
 
 /// Where a task begins that nobody has ever committed; refused when there is state of it.

@@ -8,6 +8,9 @@ use forebay_stores::config::LogConfig;
 use forebay_stores::log::kafka::{KafkaLog, KafkaOptions, topics};
 use forebay_stores::log::{LogError, TopicPartition};
 use parking_lot::{Mutex, MutexGuard};
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -240,6 +243,46 @@ fn formats_roll_forward_and_back_on_a_broker() {
     let enricher = system.start(&dir, 1, None);
     system.all_told("at the end");
     enricher.stop().expect("stops");
+}
+
+/// What a killed process leaves open holds nobody up: the brokers would end it after ten minutes, its successor does at once.
+#[test]
+fn the_open_transaction_of_a_killed_process_is_ended_by_its_successor() {
+    let kafka = broker();
+    let mut system = System::new(&kafka);
+    let dir = folder();
+    let first = system.start(&dir, 1, None);
+    system.feed(50);
+    system.all_told("before");
+    first.stop().expect("stops");
+    let lane = crate::layout::lane_id(&system.job, 0);
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", kafka.brokers())
+        .set("transactional.id", &lane)
+        .set("transaction.timeout.ms", "600000")
+        .create()
+        .expect("a producer");
+    let asker: BaseConsumer =
+        ClientConfig::new().set("bootstrap.servers", kafka.brokers()).set("group.id", &lane).create().expect("a consumer");
+    let wait = Duration::from_secs(10);
+    producer.init_transactions(wait).expect("opened");
+    producer.begin_transaction().expect("begun");
+    let mut offsets = TopicPartitionList::new();
+    for partition in 0..PARTITIONS {
+        for topic in [Topic::Trusted, Topic::Delta] {
+            let record = BaseRecord::<[u8], [u8]>::to(system.options.name(topic)).partition(partition).key(b"left").payload(b"open");
+            producer.send(record).expect("taken");
+        }
+        offsets.add_partition_offset(system.options.name(Topic::Harvested), partition, Offset::Offset(1)).expect("added");
+    }
+    producer.flush(wait).expect("produced");
+    producer.send_offsets_to_transaction(&offsets, &asker.group_metadata().expect("a group"), wait).expect("sent");
+
+    let second = system.start(&dir, 1, None);
+    running(&second);
+    system.feed(50);
+    system.all_told("after");
+    second.stop().expect("stops");
 }
 
 #[test]
