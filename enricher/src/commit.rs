@@ -185,6 +185,7 @@ pub fn condemn_if_corrupt(stores: &Stores, task: i32, error: &StateError) {
         | StateError::UnknownUid(_)
         | StateError::WindowChanged { .. }
         | StateError::WindowGone { .. }
+        | StateError::ZoneChanged { .. }
         | StateError::WindowDropped(_)
         | StateError::WindowUnknown(_)
         | StateError::Repartition { .. }

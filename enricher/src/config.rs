@@ -9,6 +9,7 @@ use crate::state;
 use forebay_enricher_core::{Collision, Options, UnclassifiedPolicy, UnknownEvent};
 use forebay_schemas::limit;
 use forebay_schemas::quantity::{Size, Span};
+use forebay_schemas::time::Micros;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -55,9 +56,17 @@ pub struct Config {
     /// The format in which state and deltas are written. One below the newest until no older version will run again.
     #[serde(default = "default_format")]
     pub format: i32,
-    /// Uids of windows that are not declared any more and whose state may go; a flag, since it is meant once.
     #[serde(skip)]
-    pub allow_dropped_state: Vec<String>,
+    pub changes: StateChanges,
+}
+
+/// What may change in state at this start: flags, since they are meant once.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct StateChanges {
+    /// Uids of windows that are not declared any more and whose state may go.
+    pub dropped_windows: Vec<String>,
+    /// From when on the built-in rules of time zones bound windows that had begun by others.
+    pub zone_rules_since: Option<Micros>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
@@ -133,7 +142,7 @@ impl Config {
             gateway_retire_after: default_gateway_retire_after(),
             state: StateConfig::default(),
             format: default_format(),
-            allow_dropped_state: Vec::new(),
+            changes: StateChanges::default(),
         }
     }
 

@@ -33,7 +33,7 @@ mod stop;
 mod metrics;
 pub mod error;
 
-pub use config::{CatalogConfig, Config, WindowConfig, options};
+pub use config::{CatalogConfig, Config, StateChanges, WindowConfig, options};
 pub use error::StartError;
 pub use layout::lane_id;
 pub use status::Field;
@@ -109,9 +109,7 @@ impl Enricher {
         let stores = Stores::new(config.backend, &state_dir.join(&config.job), tasks, Format::writing(config.format));
         let (stop, start) = (Arc::<Stop>::default(), Arc::<Status>::default());
         let told = lanes.iter().map(|(lane, status)| (lane_id(&config.job, *lane), status.clone())).collect();
-        let dropped_windows = config.allow_dropped_state.clone();
         let supervisor = Supervisor {
-            dropped_windows,
             config,
             layout,
             pipeline,

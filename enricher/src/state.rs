@@ -113,6 +113,12 @@ pub enum StateError {
         "state holds window {uid}, which is not declared any more ({was}): declare it again, or let it go by --allow-dropped-state {uid}"
     )]
     WindowGone { uid: String, was: String },
+    #[error(
+        "window {uid}: by the time zone rules that are built in, the bucket that began at {was} would not end at {end} any more, and \
+         what has begun keeps its bounds: let the new rules hold from a time on by --zone-rules-since T, at {free} or later, for \
+         all enrichers of the job"
+    )]
+    ZoneChanged { uid: String, was: String, end: String, free: String },
     #[error("window {0} was let go before: its results stand under this uid already, so a new one needs another")]
     WindowDropped(String),
     #[error("a part of window {0} has come, which this process does not declare: all enrichers of a job need the same [[window]] list")]

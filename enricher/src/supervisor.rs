@@ -21,12 +21,13 @@ use crate::stop::Stop;
 use crate::task::{self, Rules};
 use forebay_enricher_core::Pipeline;
 use forebay_schemas::limit;
+use forebay_schemas::time::Micros;
 use forebay_schemas::topic::Topic;
 use forebay_stores::log::{Log, LogError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What an enricher is made of.
 pub struct Supervisor {
@@ -37,8 +38,6 @@ pub struct Supervisor {
     pub stores: Arc<Stores>,
     pub metrics: Metrics,
     pub stop: Arc<Stop>,
-    /// Uids of windows whose state may go.
-    pub dropped_windows: Vec<String>,
     /// Of what comes before the lanes.
     pub status: Arc<Status>,
     /// The lanes that run here.
@@ -97,7 +96,8 @@ impl Supervisor {
             },
             refresh_after_micros: config::micros(config.refresh_after()),
             deltas_needed_micros: config::micros(config.deltas_needed()),
-            dropped_windows: self.dropped_windows.clone(),
+            changes: config.changes.clone(),
+            started_at: Micros::from(SystemTime::now()),
             window_keys: limit::WINDOW_KEYS,
             origin: Origin {
                 harvested: log.topic_id(Topic::Harvested)?,

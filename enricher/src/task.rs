@@ -8,6 +8,7 @@
 mod input;
 
 use self::input::{Input, Place, cut_short, read};
+use crate::config::StateChanges;
 use crate::delta::{self, COMMITTED, Head};
 use crate::format::Format;
 use crate::guard;
@@ -48,8 +49,9 @@ pub struct Rules {
     pub format: Format,
     /// Names this life of the process in what it commits: another may come to the same `seq`.
     pub life: String,
-    /// Uids of windows whose state may go.
-    pub dropped_windows: Vec<String>,
+    /// By the clock of this machine; nothing has come from behind it.
+    pub started_at: Micros,
+    pub changes: StateChanges,
     /// Keys of one window with something open, in one task.
     pub window_keys: usize,
 }
@@ -155,7 +157,7 @@ impl Task {
         let progress = Progress::load(&*backend, rules.format)?.unwrap_or_default();
         let totals = Totals::load(&*backend)?;
         let mut overlay = Overlay::new(backend);
-        let windows = Windows::load(&rules, &mut overlay)?;
+        let windows = Windows::load(&rules, progress.clock.max(rules.started_at), &mut overlay)?;
         Ok(Task {
             partition,
             horizon: Horizon::new(rules.pipeline.options().dedup_ttl_micros),

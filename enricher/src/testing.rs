@@ -1,6 +1,6 @@
 //! For tests: a log in memory that fails on demand, and events to put on it.
 
-use crate::config::Config;
+use crate::config::{Config, StateChanges};
 use crate::format::Format;
 use crate::keys;
 use crate::layout::Layout;
@@ -8,7 +8,7 @@ use crate::progress;
 use crate::state::Origin;
 use crate::task::{Admit, Rules};
 use bytes::Bytes;
-use forebay_enricher_core::combine::window::declare::Declaration;
+use forebay_enricher_core::combine::window::declare::{self, Declaration, Window};
 use forebay_enricher_core::{Admitted, Collision, Options, Pipeline, Reject};
 use forebay_schemas::catalog::Catalog;
 use forebay_schemas::dialect::Dialect;
@@ -503,11 +503,14 @@ pub fn pipeline_with(options: Options) -> Arc<Pipeline> {
 
 /// Keys of its own: equal values get other tokens in another pipeline.
 pub fn pipeline_of(options: Options, windows: &[Declaration]) -> Arc<Pipeline> {
+    pipeline_having(options, declare::windows(windows, &Catalog::builtin()).expect("windows of the catalogue's fields"))
+}
+
+pub fn pipeline_having(options: Options, windows: Vec<Window>) -> Arc<Pipeline> {
     let dir = tempfile::tempdir().expect("a folder");
     let keys = keys::load(&keys::ensure(dir.path()).expect("made"), BTreeMap::new()).expect("usable");
-    let catalog = Arc::new(Catalog::builtin());
-    let pipeline = Pipeline::new(catalog.clone(), options, keys).expect("the built-in catalogue compiles");
-    Arc::new(pipeline.with_windows(windows, &catalog).expect("windows of the catalogue's fields"))
+    let pipeline = Pipeline::new(Arc::new(Catalog::builtin()), options, keys).expect("the built-in catalogue compiles");
+    Arc::new(pipeline.of_windows(windows))
 }
 
 pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration, lanes: u32, format: Format) -> Rules {
@@ -527,7 +530,8 @@ pub fn rules(log: &FakeLog, pipeline: Arc<Pipeline>, refresh_after: Duration, la
         },
         deltas_needed_micros: pipeline_ttl.saturating_add(crate::config::micros(refresh_after)),
         refresh_after_micros: crate::config::micros(refresh_after),
-        dropped_windows: Vec::new(),
+        started_at: log.now(),
+        changes: StateChanges::default(),
         window_keys: limit::WINDOW_KEYS,
         layout: Layout::new(JOB, lanes, origin.partitions),
         origin,

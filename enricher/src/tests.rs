@@ -17,6 +17,7 @@ mod ttl;
 mod windows;
 
 use crate::commit::Committer;
+use crate::config::StateChanges;
 use crate::custody;
 use crate::error::LaneError;
 use crate::format::Format;
@@ -63,7 +64,7 @@ struct World {
     kind: Kind,
     pipeline: Arc<Pipeline>,
     refresh_after: Duration,
-    dropped_windows: Vec<String>,
+    changes: StateChanges,
     window_keys: usize,
     format: Format,
     /// Before the folder: dropped first, as closing a store writes into it.
@@ -93,7 +94,7 @@ impl World {
             kind,
             pipeline,
             refresh_after: Duration::from_secs(10),
-            dropped_windows: Vec::new(),
+            changes: StateChanges::default(),
             window_keys: limit::WINDOW_KEYS,
             format: Format::writing(Format::DEFAULT),
             dir: tempfile::tempdir().expect("a folder"),
@@ -125,7 +126,7 @@ impl World {
     /// Of one lane under a layout.
     fn plan_of(&self, lanes: u32, lane: i32) -> Plan {
         let rules = testing::rules(&self.log, self.pipeline.clone(), self.refresh_after, lanes, self.format);
-        let rules = Arc::new(Rules { dropped_windows: self.dropped_windows.clone(), window_keys: self.window_keys, ..rules });
+        let rules = Arc::new(Rules { changes: self.changes.clone(), window_keys: self.window_keys, ..rules });
         Plan {
             id: crate::lane_id(testing::JOB, lane),
             partitions: rules.layout.tasks(lane),

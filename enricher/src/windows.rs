@@ -17,12 +17,12 @@ use crate::overlay::Overlay;
 use crate::progress::NEVER;
 use crate::state::StateError;
 use crate::task::Rules;
+use forebay_enricher_core::Masked;
 use forebay_enricher_core::combine::window::declare::{Operator, Window};
 use forebay_enricher_core::combine::window::field::View;
 use forebay_enricher_core::combine::window::measure::{self, Kept, Numbers};
 use forebay_enricher_core::combine::window::panes::Pane;
 use forebay_enricher_core::combine::window::{Missed, Told};
-use forebay_enricher_core::{Masked, Pipeline};
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::late;
 use forebay_schemas::wire::partials::Partials;
@@ -33,7 +33,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub struct Windows {
-    pipeline: Arc<Pipeline>,
+    /// As they are declared, by the zones' rules that this task goes by.
+    windows: Arc<[Window]>,
     /// By the task's own time, and by that of the slowest task.
     own: BTreeSet<Timer>,
     shared: BTreeSet<Timer>,
@@ -76,26 +77,29 @@ pub type Message = (Vec<u8>, Vec<u8>);
 
 impl Windows {
     /// As the state has them. What this process declares and the state does not know is written to `overlay`; state under uids
-    /// that may be dropped goes, unless they are declared.
-    pub fn load(rules: &Rules, overlay: &mut Overlay) -> Result<Windows, StateError> {
-        let (pipeline, partitions) = (rules.pipeline.clone(), rules.layout.partitions());
-        held::check(pipeline.windows(), &rules.dropped_windows, overlay)?;
-        let count = pipeline.windows().len();
-        let mut windows = Windows {
+    /// that may be dropped goes, unless they are declared. Nothing has come yet from behind `now`.
+    pub fn load(rules: &Rules, now: Micros, overlay: &mut Overlay) -> Result<Windows, StateError> {
+        let (declared, partitions) = (rules.pipeline.windows(), rules.layout.partitions());
+        held::check(declared, &rules.changes.dropped_windows, overlay)?;
+        let slowest = Slowest::load(&**overlay.backend(), partitions)?;
+        let windows = held::in_their_zones(declared, rules.changes.zone_rules_since, slowest.watermark(), now, overlay)?;
+        let windows: Arc<[Window]> = windows.into();
+        let count = windows.len();
+        let mut loaded = Windows {
             own: BTreeSet::new(),
             shared: BTreeSet::new(),
             open: vec![0; count],
             keys_max: rules.window_keys,
-            batch: Batch::new(pipeline.windows(), partitions),
-            slowest: Slowest::load(&**overlay.backend(), partitions)?,
+            batch: Batch::new(&windows, partitions),
+            slowest,
             full: vec![0; count],
             sweep: None,
-            pipeline: pipeline.clone(),
+            windows: windows.clone(),
         };
-        held::each_timer(pipeline.windows(), &**overlay.backend(), &mut |window, key, due| {
-            windows.moved(Moved { window, key: key.to_vec(), from: None, to: Some(due) });
+        held::each_timer(&windows, &**overlay.backend(), &mut |window, key, due| {
+            loaded.moved(Moved { window, key: key.to_vec(), from: None, to: Some(due) });
         })?;
-        Ok(windows)
+        Ok(loaded)
     }
 
     /// Puts the event into the windows that take it. Writes to the overlay's record alone.
@@ -103,7 +107,7 @@ impl Windows {
         let mut effects = Effects::default();
         let view = View::of(masked);
         let at = masked.event_time();
-        for (n, window) in self.pipeline.windows().iter().enumerate() {
+        for (n, window) in self.windows.iter().enumerate() {
             let Some(taken) = window.take(&view) else { continue };
             let missed = match &window.operator {
                 Operator::Panes(panes) => {
@@ -148,11 +152,11 @@ impl Windows {
         overlay: &mut Overlay,
         wrong: impl Fn(String) -> StateError,
     ) -> Result<Vec<Message>, StateError> {
-        let pipeline = self.pipeline.clone();
+        let windows = self.windows.clone();
         let mut messages = Vec::new();
         for partial in &partials.partials {
-            let found = pipeline.windows().iter().position(|window| window.uid == partial.window);
-            let Some((n, Window { operator: Operator::Panes(panes), uid, .. })) = found.map(|n| (n, &pipeline.windows()[n])) else {
+            let found = windows.iter().position(|window| window.uid == partial.window);
+            let Some((n, Window { operator: Operator::Panes(panes), uid, .. })) = found.map(|n| (n, &windows[n])) else {
                 held::check_dropped(&partial.window, overlay)?;
                 continue;
             };
@@ -181,8 +185,8 @@ impl Windows {
 
     /// Fires a timer that is due.
     pub fn fire(&mut self, (at, n, key): Timer, overlay: &mut Overlay) -> Result<Vec<Message>, StateError> {
-        let pipeline = self.pipeline.clone();
-        let window = &pipeline.windows()[n];
+        let windows = self.windows.clone();
+        let window = &windows[n];
         let (mut moved, mut told) = (Vec::new(), Vec::new());
         let mut state = Held::new(n, &window.uid, overlay, &mut moved);
         match &window.operator {
@@ -204,7 +208,7 @@ impl Windows {
     pub fn cut(&mut self, task: i32, watermark: Micros, overlay: &mut Overlay) -> Result<Vec<(i32, Vec<u8>)>, StateError> {
         self.slowest.write(overlay);
         held::put_again(&mut self.sweep, overlay)?;
-        Ok(self.batch.cut(self.pipeline.windows(), task, watermark))
+        Ok(self.batch.cut(&self.windows, task, watermark))
     }
 
     /// State that has no TTL is put again, some of it with each commit from now on.
@@ -229,7 +233,7 @@ impl Windows {
     /// The message for the topic of late events.
     pub fn late(&self, window: usize, missed: &Missed, trusted: &[u8]) -> Vec<u8> {
         let missed = late::Missed {
-            window: self.pipeline.windows()[window].uid.as_str().into(),
+            window: self.windows[window].uid.as_str().into(),
             start: missed.span.start,
             end: missed.span.end,
             by_micros: missed.by_micros,
@@ -238,16 +242,16 @@ impl Windows {
     }
 
     pub fn uid(&self, window: usize) -> &str {
-        &self.pipeline.windows()[window].uid
+        &self.windows[window].uid
     }
 
     /// Of each window: its uid and the keys with something open.
     pub fn open(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.pipeline.windows().iter().map(|window| window.uid.as_str()).zip(self.open.iter().copied())
+        self.windows.iter().map(|window| window.uid.as_str()).zip(self.open.iter().copied())
     }
     /// What there was no room for since the last call, by window.
     pub fn take_left_out(&mut self) -> Vec<(String, u64)> {
-        let counts = self.pipeline.windows().iter().zip(&mut self.full).filter(|(_, count)| **count > 0);
+        let counts = self.windows.iter().zip(&mut self.full).filter(|(_, count)| **count > 0);
         counts.map(|(window, count)| (window.uid.clone(), std::mem::take(count))).collect()
     }
     pub fn timers(&self) -> usize {
@@ -264,7 +268,7 @@ impl Windows {
     }
 
     fn moved(&mut self, Moved { window, key, from, to }: Moved) {
-        let timers = match self.pipeline.windows()[window].operator {
+        let timers = match self.windows[window].operator {
             Operator::Panes(_) => &mut self.shared,
             Operator::Sessions(_) => &mut self.own,
         };
@@ -296,7 +300,7 @@ impl Windows {
     }
 
     fn message(&self, window: usize, key: &str, told: &Told) -> Message {
-        let window = &self.pipeline.windows()[window];
+        let window = &self.windows[window];
         let value = window::encode(&WindowResult {
             window: window.uid.as_str().into(),
             key: key.into(),
@@ -305,7 +309,7 @@ impl Windows {
             values: window.values(told).into(),
             revision: i64::from(told.revision),
             is_final: told.is_final,
-            fingerprint: window.fingerprint.as_str().into(),
+            fingerprint: window.fingerprint(told.span.start).into(),
         });
         (format!("{} {key}", window.uid).into_bytes(), value)
     }

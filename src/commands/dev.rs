@@ -1,5 +1,6 @@
 //! `forebay dev`: everything in one process, on a folder.
 
+use super::role::Changes;
 use crate::config::{Config, Inputs};
 use crate::failure::{Exit, Failure};
 use crate::node::{Node, Plan, shown};
@@ -27,16 +28,15 @@ pub struct Arguments {
     /// The configuration; without one: FOREBAY_CONFIG, else ./forebay.toml
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A window's uid: it is not declared any more, and its state may go. As often as there are such
-    #[arg(long, value_name = "UID")]
-    allow_dropped_state: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
 }
 
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let started = Instant::now();
-    let allow_dropped_state = arguments.allow_dropped_state.clone();
+    let changes = arguments.changes.clone().into();
     let mut config = Config::load(&inputs(arguments)).map_err(|e| Failure::configuration(&e))?;
-    config.enricher.allow_dropped_state = allow_dropped_state;
+    config.enricher.changes = changes;
     let plan = Plan::dev(config.clone())?;
     serve(plan, |node| {
         let rejects = node.print_rejects()?;

@@ -5,6 +5,8 @@ use crate::failure::{Exit, Failure};
 use crate::node::{Node, Part, Plan};
 use crate::serve::{say, serve};
 use clap::Args;
+use forebay_enricher::StateChanges;
+use forebay_schemas::time::Micros;
 use std::path::PathBuf;
 
 /// Sinks by name.
@@ -28,9 +30,25 @@ pub struct Gateway {
 pub struct Enricher {
     #[command(flatten)]
     role: Role,
+    #[command(flatten)]
+    changes: Changes,
+}
+
+/// What may change in the enricher's state at this start.
+#[derive(Args, Clone)]
+pub struct Changes {
     /// A window's uid: it is not declared any more, and its state may go. As often as there are such
     #[arg(long, value_name = "UID")]
     allow_dropped_state: Vec<String>,
+    /// Windows that have begun keep the bounds that older time zone rules gave them; from T on those of this build hold
+    #[arg(long, value_name = "T", value_parser = super::parse_time)]
+    zone_rules_since: Option<Micros>,
+}
+
+impl From<Changes> for StateChanges {
+    fn from(changes: Changes) -> StateChanges {
+        StateChanges { dropped_windows: changes.allow_dropped_state, zone_rules_since: changes.zone_rules_since }
+    }
 }
 
 /// Run one sink alone: trusted events to where they are queried
@@ -52,21 +70,21 @@ struct Role {
 }
 
 pub fn gateway(arguments: Gateway) -> Result<Exit, Failure> {
-    run(Part::Gateway, arguments.role, Vec::new())
+    run(Part::Gateway, arguments.role, StateChanges::default())
 }
 
 pub fn enricher(arguments: Enricher) -> Result<Exit, Failure> {
-    run(Part::Enricher, arguments.role, arguments.allow_dropped_state)
+    run(Part::Enricher, arguments.role, arguments.changes.into())
 }
 
 pub fn sink(arguments: Sink) -> Result<Exit, Failure> {
-    run(arguments.sink, arguments.role, Vec::new())
+    run(arguments.sink, arguments.role, StateChanges::default())
 }
 
-fn run(part: Part, role: Role, allow_dropped_state: Vec<String>) -> Result<Exit, Failure> {
+fn run(part: Part, role: Role, changes: StateChanges) -> Result<Exit, Failure> {
     let file = role.config.or_else(super::config::default_file);
     let mut config = Config::load(&Inputs { file, ..Inputs::default() }.with_env()).map_err(|e| Failure::configuration(&e))?;
-    config.enricher.allow_dropped_state = allow_dropped_state;
+    config.enricher.changes = changes;
     serve(Plan::role(config, part)?, |node| {
         say(&started(part, node));
         Ok(())

@@ -77,7 +77,11 @@ impl Pipeline {
 
     /// With windows over the events. The error says which of `declared` cannot be one.
     pub fn with_windows(self, declared: &[Declaration], catalog: &Catalog) -> Result<Pipeline, (usize, WindowError)> {
-        Ok(Pipeline { windows: declare::windows(declared, catalog)?, ..self })
+        Ok(self.of_windows(declare::windows(declared, catalog)?))
+    }
+
+    pub fn of_windows(self, windows: Vec<Window>) -> Pipeline {
+        Pipeline { windows, ..self }
     }
 
     pub fn windows(&self) -> &[Window] {

@@ -25,7 +25,8 @@ pub enum Uid {
     /// Event ids seen. User key: generation (u64), hash of source and id (16 bytes); the group is by the hash alone, so
     /// that a generation is one range in each group. TTL `dedup.ttl`.
     Seen = 4,
-    /// Windows that this state has known. User key: the window's uid. No TTL.
+    /// Windows that this state has known, and the rules of their time zones. User key: the window's uid; or `uid 0 "zone"`.
+    /// No TTL.
     Window = 5,
     /// What there is of a window's key. User key: `window uid 0 key`. Gone when nothing of it is open; put again like what has
     /// no TTL.

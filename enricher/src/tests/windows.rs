@@ -359,7 +359,7 @@ fn another_meaning_under_a_known_uid_is_refused_with_the_way_out() {
         let error = refused(&mut world);
         assert!(error.contains("state holds window b") && error.contains("--allow-dropped-state b"), "{error}");
         // Let go, and never again.
-        world.dropped_windows = vec!["b".to_owned()];
+        world.changes.dropped_windows = vec!["b".to_owned()];
         world.start().expect("starts");
         append(&world, 0, 2, "x", Duration::ZERO);
         world.run().expect("commits");
@@ -375,7 +375,7 @@ fn another_meaning_under_a_known_uid_is_refused_with_the_way_out() {
             count
         };
         assert_eq!((entries(&mut world, b"b\0{"), entries(&mut world, b"a\0{") > 0), (0, true));
-        world.dropped_windows.clear();
+        world.changes.dropped_windows.clear();
         for restart in Restart::ALL {
             world.end(restart);
             world.start().expect("starts, and need not be told again");
@@ -385,6 +385,72 @@ fn another_meaning_under_a_known_uid_is_refused_with_the_way_out() {
         assert!(error.contains("window b was let go before"), "{error}");
         with(&mut world, &[tumbling("a"), tumbling("c")]);
         world.start().expect("another uid is another window");
+    }
+}
+
+/// The first version has not heard that clocks in London are set forward on 2027-03-28: by it they go as those in Abidjan.
+#[test]
+fn what_has_begun_keeps_its_bounds_when_the_rules_of_its_zone_change() {
+    let day = |zone: &str| {
+        let kind = WindowKind::Tumbling { size_micros: 86_400 * SECOND, zone: Some(zone.to_owned()) };
+        testing::pipeline_of(Options::default(), &[declared("day", kind, &["event_type"], 0)]).windows().to_vec()
+    };
+    let next = day("Europe/London");
+    let mut former = day("Africa/Abidjan");
+    former[0].meaning.clone_from(&next[0].meaning);
+    let time = |text: &str| Micros::parse_rfc3339(text).expect("a time");
+    for (kind, restart) in [Kind::Memory, Kind::RocksDb].into_iter().flat_map(|kind| Restart::ALL.map(|restart| (kind, restart))) {
+        let mut world = World::new(kind, testing::pipeline_having(Options::default(), former.clone()));
+        world.start().expect("starts");
+        let event = |world: &mut World, id: u32, at: &str| {
+            world.log.set_now(time(at));
+            append(world, 0, id, "x", Duration::ZERO);
+            (0..PARTITIONS).for_each(|partition| tick(world, partition, "g"));
+            world.run().expect("commits");
+        };
+        event(&mut world, 1, "2027-03-28T12:00:00Z");
+        world.end(restart);
+        world.pipeline = testing::pipeline_having(Options::default(), next.clone());
+        let error = refused(&mut world);
+        let parts =
+            ["window day", "began at 2027-03-28T00:00:00", "end at 2027-03-29T00:00:00", "--zone-rules-since", "at 2027-03-30T00:00:00"];
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        // Not before all that has begun is over.
+        world.changes.zone_rules_since = Some(time("2027-03-28T12:00:00Z"));
+        assert!(refused(&mut world).contains("--zone-rules-since"));
+        world.changes.zone_rules_since = Some(time("2027-03-30T00:00:00Z"));
+        world.start().expect("starts");
+        event(&mut world, 2, "2027-03-28T22:30:00Z");
+        event(&mut world, 3, "2027-03-28T23:30:00Z");
+        // It is known from now on.
+        world.changes = StateChanges::default();
+        world.end(restart);
+        world.start().expect("starts again");
+        event(&mut world, 4, "2027-03-29T23:30:00Z");
+        event(&mut world, 5, "2027-03-30T22:30:00Z");
+        world.end(restart);
+        world.start().expect("starts again");
+        for (id, at) in [(6, "2027-03-30T23:30:00Z"), (7, "2027-04-01T12:00:00Z"), (8, "2027-04-02T12:00:00Z")] {
+            event(&mut world, id, at);
+        }
+        let rows: Vec<(String, String, String)> = results(&world, "day")
+            .into_iter()
+            .map(|((_, start), rows)| (Micros(start).to_rfc3339(), Micros(rows[0].0).to_rfc3339(), rows[0].3.clone()))
+            .collect();
+        let expected = [
+            ("2027-03-28T00", "2027-03-29T00", 3),
+            ("2027-03-29T00", "2027-03-30T00", 1),
+            // What is left of the day by the new rules.
+            ("2027-03-30T00", "2027-03-30T23", 1),
+            ("2027-03-30T23", "2027-03-31T23", 1),
+            ("2027-03-31T23", "2027-04-01T23", 1),
+        ];
+        let hour = |hour: &str| format!("{hour}:00:00.000000Z");
+        assert_eq!(
+            rows,
+            expected.map(|(start, end, n)| (hour(start), hour(end), format!(r#"{{"n":{n},"sum":{n}}}"#))),
+            "{kind:?} {restart:?}"
+        );
     }
 }
 

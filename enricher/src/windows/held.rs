@@ -10,6 +10,7 @@ use crate::state::key::{self, Uid};
 use crate::state::{Backend, StateError, each};
 use forebay_enricher_core::combine::window::declare::Window;
 use forebay_enricher_core::combine::window::panes::Pane;
+use forebay_enricher_core::combine::window::zone::Zone;
 use forebay_enricher_core::combine::window::{State, due};
 use forebay_schemas::limit;
 use forebay_schemas::time::Micros;
@@ -95,6 +96,11 @@ fn ordered(time: Micros) -> u64 {
     (time.0 as u64) ^ (1 << 63)
 }
 
+/// The rules of its zone.
+fn zone_key(uid: &str) -> Vec<u8> {
+    key::plain(Uid::Window, &user_key(uid, b"zone"))
+}
+
 fn window_key(uid: &str) -> Vec<u8> {
     key::plain(Uid::Window, uid.as_bytes())
 }
@@ -103,7 +109,9 @@ fn window_key(uid: &str) -> Vec<u8> {
 pub fn check(declared: &[Window], dropped: &[String], overlay: &mut Overlay) -> Result<(), StateError> {
     let mut known = Vec::new();
     each(&**overlay.backend(), Uid::Window, |uid, meaning| {
-        known.push((String::from_utf8_lossy(uid).into_owned(), meaning.to_vec()));
+        if !uid.contains(&0) {
+            known.push((String::from_utf8_lossy(uid).into_owned(), meaning.to_vec()));
+        }
         Ok(())
     })?;
     for (uid, meaning) in &known {
@@ -123,6 +131,44 @@ pub fn check(declared: &[Window], dropped: &[String], overlay: &mut Overlay) -> 
     Ok(())
 }
 
+/// The windows by the rules of their zones that the state has, and by those that are built in as far as these move no bound of
+/// what had begun: time, for windows, stands at `watermark`, and nothing has come from behind `now`. Remembers what is new.
+pub fn in_their_zones(
+    declared: &[Window],
+    since: Option<Micros>,
+    watermark: Micros,
+    now: Micros,
+    overlay: &mut Overlay,
+) -> Result<Vec<Window>, StateError> {
+    // Where no time is known yet, nothing is over that is not too old to be open.
+    let watermark = watermark.max(Micros(now.0.saturating_sub(limit::WINDOW_MICROS)));
+    let in_its_zone = |window: &Window| {
+        let Some(built_in) = window.zone() else { return Ok(window.clone()) };
+        let key = zone_key(&window.uid);
+        let known = overlay.get(&key)?;
+        let window = match &known {
+            None => window.clone(),
+            Some(known) => {
+                let known = Zone::decode(known).map_err(|error| StateError::Corrupt(format!("window {}: {error}", window.uid)))?;
+                window.succeed(&known, since, watermark, now).map_err(|moved| StateError::ZoneChanged {
+                    uid: window.uid.clone(),
+                    was: moved.was.start.to_rfc3339(),
+                    end: moved.was.end.to_rfc3339(),
+                    free: moved.free.to_rfc3339(),
+                })?
+            }
+        };
+        let zone = window.zone().unwrap_or(built_in).encode();
+        if known.as_ref() != Some(&zone) {
+            overlay.put(key, zone);
+        }
+        Ok(window)
+    };
+    let windows = declared.iter().map(in_its_zone).collect();
+    overlay.keep_record();
+    windows
+}
+
 /// Nothing but the uid is left of it.
 fn drop_window(uid: &str, overlay: &mut Overlay) -> Result<(), StateError> {
     let mut gone = Vec::new();
@@ -139,6 +185,7 @@ fn drop_window(uid: &str, overlay: &mut Overlay) -> Result<(), StateError> {
     }
     tracing::warn!(uid, entries = gone.len(), "the state of a window is let go");
     gone.into_iter().for_each(|key| overlay.write(key, None));
+    overlay.write(zone_key(uid), None);
     overlay.put(window_key(uid), DROPPED.to_vec());
     Ok(())
 }

