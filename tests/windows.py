@@ -73,7 +73,7 @@ VALUES = {
     # Exact; what was told is compared within the sketches' errors.
     "sketches": "to_json({'ids': count(DISTINCT session_id), 'widths': list_sort(list(width) FILTER (width IS NOT NULL)),"
     " 'paths': map_entries(histogram(path) FILTER (path IS NOT NULL))})::VARCHAR",
-    "sessions": "'{\"count\":' || count(*) || '}'",
+    "sessions": "to_json({'count': count(*), 'paths': count(DISTINCT path)})::VARCHAR",
 }
 
 
@@ -102,9 +102,10 @@ def compare(con, window):
         if found:
             differences.append({"what": what, "count": len(found), "first": [str(value) for value in found[0]]})
 
-    if window == "sketches":
-        differences += sketched(con)
-    columns = "key, s, e" if window == "sketches" else "key, s, e, vals"
+    near = {"sketches": sketched, "sessions": sessions}.get(window)
+    if near:
+        differences += near(con)
+    columns = "key, s, e" if near else "key, s, e, vals"
     live = f"SELECT {columns} FROM last WHERE NOT (s = e AND final)"
     none("missing", f"SELECT * FROM (SELECT {columns} FROM expected EXCEPT ALL {live})")
     none("told and not so", f"SELECT * FROM ({live} EXCEPT ALL SELECT {columns} FROM expected)")
@@ -131,13 +132,28 @@ def compare(con, window):
     return {"window": window, "results": counts[0], "events": counts[1], "late": counts[2], "differences": differences}
 
 
+def pairs(con):
+    """What results are, and what was told, by window and key."""
+    for exact, told in con.execute("SELECT e.vals, l.vals FROM expected e JOIN last l USING (key, s, e)").fetchall():
+        yield json.loads(exact), json.loads(told)
+
+
+def is_far(exact, told):
+    """Five standard errors of 1.6 %; of few values the estimate is nearly exact."""
+    return abs(told - exact) > max(1, 0.08 * exact)
+
+
+def sessions(con):
+    """Where a session's count is wrong, or its sketch further from the truth than its stated error."""
+    for exact, told in pairs(con):
+        if exact["count"] != told["count"] or is_far(exact["paths"], told["paths"]):
+            yield {"what": "session", "exact": exact, "told": told}
+
+
 def sketched(con):
     """Where a sketch is further from the truth than its stated error."""
-    pairs = con.execute("SELECT e.vals, l.vals FROM expected e JOIN last l USING (key, s)").fetchall()
-    for exact, told in pairs:
-        exact, told = json.loads(exact), json.loads(told)
-        # Five standard errors of 1.6 %; of few values the estimate is nearly exact.
-        if abs(told["ids"] - exact["ids"]) > max(1, 0.08 * exact["ids"]):
+    for exact, told in pairs(con):
+        if is_far(exact["ids"], told["ids"]):
             yield {"what": "distinct", "exact": exact["ids"], "told": told["ids"]}
         widths = exact["widths"] or []
         middle = widths[(len(widths) - 1) // 2] if widths else None

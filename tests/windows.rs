@@ -40,6 +40,7 @@ uid = "sessions"
 kind = "session"
 gap = "1s"
 key = ["anonymous_id"]
+values = { count = "count", paths = "distinct(page.path)" }
 lateness = "1s"
 "#;
 

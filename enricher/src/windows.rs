@@ -20,7 +20,7 @@ use crate::task::Rules;
 use forebay_enricher_core::Masked;
 use forebay_enricher_core::combine::window::declare::{Operator, Window};
 use forebay_enricher_core::combine::window::field::View;
-use forebay_enricher_core::combine::window::measure::{self, Kept, Numbers};
+use forebay_enricher_core::combine::window::measure::{self, Kept};
 use forebay_enricher_core::combine::window::panes::Pane;
 use forebay_enricher_core::combine::window::{Missed, Told};
 use forebay_schemas::time::Micros;
@@ -122,8 +122,7 @@ impl Windows {
                 Operator::Sessions(sessions) => {
                     let mut out = Vec::new();
                     let mut state = Held::new(n, &window.uid, overlay, &mut effects.moved);
-                    let numbers: Vec<Numbers> = taken.kept.iter().filter_map(Kept::numbers).collect();
-                    let missed = sessions.event(&mut state, taken.key.as_bytes(), at, &numbers, watermark, &mut out)?;
+                    let missed = sessions.event(&mut state, taken.key.as_bytes(), at, &taken.kept, watermark, &mut out)?;
                     effects.told.extend(out.into_iter().map(|told| (n, taken.key.clone(), told)));
                     missed
                 }

@@ -41,7 +41,8 @@ fn pipeline() -> Arc<Pipeline> {
         };
         declared(uid, kind, if uid == "sliding" { &[] } else { &["anonymous_id", "event_type"] }, lateness)
     });
-    let sessions = declared(SESSIONS, WindowKind::Session { gap_micros: 7 * SECOND }, &["anonymous_id"], 4);
+    let mut sessions = declared(SESSIONS, WindowKind::Session { gap_micros: 7 * SECOND }, &["anonymous_id"], 4);
+    sessions.values.insert("quantities".to_owned(), "distinct(properties.quantity)".to_owned());
     testing::pipeline_of(Options::default(), &[panes.as_slice(), &[sessions]].concat())
 }
 

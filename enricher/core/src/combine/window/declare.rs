@@ -351,13 +351,7 @@ fn operator(
             if !key.iter().any(|path| IDENTITIES.contains(&path.as_str())) {
                 return fail("key", "a session is somebody's: name anonymous_id or user_id among the key's fields");
             }
-            if columns.iter().any(Option::is_some) {
-                return fail(
-                    "values",
-                    "distinct, top and quantile are for tumbling and sliding windows: a session is written whole with each event",
-                );
-            }
-            Ok(Operator::Sessions(Sessions { gap_micros, lateness_micros, update_micros }))
+            Ok(Operator::Sessions(Sessions { gap_micros, lateness_micros, update_micros, columns }))
         }
     }
 }

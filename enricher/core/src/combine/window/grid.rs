@@ -139,7 +139,7 @@ impl Civil {
     fn at(&self, at: Micros) -> Span {
         let (since, era) = self.zone.at(at);
         let bucket = self.by(era, at);
-        Span { start: bucket.start.max(since), end: bucket.end.min(era.until) }
+        Span { start: bucket.start.max(since), end: bucket.end }
     }
 
     fn by(&self, Era { clocks, known, .. }: &Era, at: Micros) -> Span {

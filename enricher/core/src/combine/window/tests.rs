@@ -95,6 +95,20 @@ fn kept(number: Option<i64>) -> Vec<Kept> {
     vec![Kept::Numbers(Numbers::of_an_event()), Kept::Numbers(numbers)]
 }
 
+/// Of an event, with its sketches where some are declared, between the numbers.
+fn kept_in(columns: &Columns, number: Option<i64>) -> Vec<Kept> {
+    let sketch = |kind: Kind| {
+        let mut sketch = Sketch::new(kind);
+        if let Some(number) = number {
+            sketch.add(Value::Number(Decimal(i128::from(number))));
+        }
+        Kept::Sketch(sketch)
+    };
+    let mut kept = kept(number);
+    kept.splice(1..1, columns.iter().flatten().map(|kind| sketch(*kind)));
+    kept
+}
+
 fn nothing() -> Vec<Kept> {
     vec![Kept::Numbers(Numbers::default()); 2]
 }
@@ -110,6 +124,7 @@ fn count(kept: &[Kept]) -> u64 {
 trait Operator {
     fn event(&self, state: &mut Memory, key: &[u8], at: Micros, kept: &[Kept], now: Micros, out: &mut Vec<Told>) -> Option<Missed>;
     fn fire(&self, state: &mut Memory, key: &[u8], at: Micros, out: &mut Vec<Told>);
+    fn columns(&self) -> &Columns;
 }
 impl Operator for Panes {
     fn event(&self, state: &mut Memory, key: &[u8], at: Micros, kept: &[Kept], now: Micros, out: &mut Vec<Told>) -> Option<Missed> {
@@ -119,17 +134,19 @@ impl Operator for Panes {
         }
         missed
     }
+    fn columns(&self) -> &Columns {
+        &self.columns
+    }
     fn fire(&self, state: &mut Memory, key: &[u8], at: Micros, out: &mut Vec<Told>) {
         Panes::fire(self, state, key, at, out).expect("sound state");
     }
 }
 impl Operator for Sessions {
     fn event(&self, state: &mut Memory, key: &[u8], at: Micros, kept: &[Kept], now: Micros, out: &mut Vec<Told>) -> Option<Missed> {
-        {
-            let numbers: Vec<Numbers> = kept.iter().filter_map(Kept::numbers).collect();
-            Sessions::event(self, state, key, at, &numbers, now, out)
-        }
-        .expect("sound state")
+        Sessions::event(self, state, key, at, kept, now, out).expect("sound state")
+    }
+    fn columns(&self) -> &Columns {
+        &self.columns
     }
     fn fire(&self, state: &mut Memory, key: &[u8], at: Micros, out: &mut Vec<Told>) {
         Sessions::fire(self, state, key, at, out).expect("sound state");
@@ -142,7 +159,7 @@ fn run(operator: &dyn Operator, steps: &[Step]) -> (Outcome, Memory) {
         match step {
             Step::Event { key, at, number } => {
                 let (key, mut out) = (vec![*key], Vec::new());
-                let missed = operator.event(&mut state, &key, Micros(*at), &kept(*number), watermark, &mut out);
+                let missed = operator.event(&mut state, &key, Micros(*at), &kept_in(operator.columns(), *number), watermark, &mut out);
                 missed.map(|missed| outcome.missed.insert(place, missed));
                 outcome.told.extend(out.into_iter().map(|told| (key.clone(), told)));
             }
@@ -284,7 +301,7 @@ fn sessions_of(rule: &Sessions, steps: &[Step]) -> (BTreeMap<Key, Vec<Known>>, B
             late.insert(place, Missed { span, by_micros: now.0 - span.end.0 });
             rest.extend(joined);
         } else {
-            let mut whole = Known { span: own, kept: kept(number) };
+            let mut whole = Known { span: own, kept: kept_in(&rule.columns, number) };
             for known in joined {
                 whole.span = Span { start: whole.span.start.min(known.span.start), end: whole.span.end.max(known.span.end) };
                 add(&mut whole.kept, &known.kept);
@@ -340,8 +357,11 @@ proptest! {
         gap in prop_oneof![Just(5_i64), Just(10), 1..60_i64],
         lateness in prop_oneof![Just(0_i64), Just(10), 0..80_i64],
         update in prop::option::of(prop_oneof![Just(5_i64), 1..40_i64]),
+        sketches in prop::sample::subsequence(vec![Kind::Distinct, Kind::Quantiles, Kind::Top], 0..=3),
     ) {
-        check_sessions(&Sessions { gap_micros: gap, lateness_micros: lateness, update_micros: update }, &steps)?;
+        let mut columns = numbers();
+        columns.splice(1..1, sketches.into_iter().map(Some));
+        check_sessions(&Sessions { gap_micros: gap, lateness_micros: lateness, update_micros: update, columns }, &steps)?;
     }
 
     #[test]
@@ -595,7 +615,7 @@ fn state_that_is_not_sound_is_told() {
 /// A late event between two sessions makes one of the three; what was told of the second is taken back.
 #[test]
 fn sessions_merge_three_ways() {
-    let sessions = Sessions { gap_micros: 10, lateness_micros: 100, update_micros: None };
+    let sessions = Sessions { gap_micros: 10, lateness_micros: 100, update_micros: None, columns: numbers() };
     let event = |at| Step::Event { key: 0, at, number: Some(at) };
     let (outcome, _) = run(&sessions, &[event(0), event(16), Step::Watermark(30), event(8), Step::Watermark(126)]);
     let told: Vec<_> = outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, count(&t.kept), t.revision, t.is_final)).collect();
@@ -605,7 +625,7 @@ fn sessions_merge_three_ways() {
 /// Events at 0 and 3 with a gap of 5, and the watermark at 6 between them: the second falls into a session that is over.
 #[test]
 fn sessions_without_lateness_do_not_overlap() {
-    let sessions = Sessions { gap_micros: 5, lateness_micros: 0, update_micros: None };
+    let sessions = Sessions { gap_micros: 5, lateness_micros: 0, update_micros: None, columns: numbers() };
     let event = |at| Step::Event { key: 0, at, number: None };
     let (outcome, _) = run(&sessions, &[event(0), Step::Watermark(6), event(3), event(5), Step::Watermark(10)]);
     let told: Vec<_> = outcome.told.iter().map(|(_, t)| (t.span.start.0, t.span.end.0, count(&t.kept))).collect();
@@ -615,7 +635,7 @@ fn sessions_without_lateness_do_not_overlap() {
 
 #[test]
 fn an_open_session_is_small() {
-    let sessions = Sessions { gap_micros: 1_800_000_000, lateness_micros: 3_600_000_000, update_micros: None };
+    let sessions = Sessions { gap_micros: 1_800_000_000, lateness_micros: 3_600_000_000, update_micros: None, columns: numbers() };
     let from = 1_796_000_000_000_000;
     let events = (0..1_000).map(|n| Step::Event { key: 0, at: from + n * 1_000_000, number: Some(1_999_000_000_000 + n) });
     let (_, state) = run(&sessions, &events.collect::<Vec<_>>());
@@ -645,6 +665,6 @@ fn windows_with_something_new_are_told_before_they_end() {
             (10, 30, 1, 2, true),
         ]
     );
-    let sessions = Sessions { gap_micros: 10, lateness_micros: 0, update_micros: Some(5) };
+    let sessions = Sessions { gap_micros: 10, lateness_micros: 0, update_micros: Some(5), columns: numbers() };
     assert_eq!(told(&sessions), [(1, 11, 1, 1, false), (1, 22, 3, 2, false), (1, 22, 3, 3, true)]);
 }

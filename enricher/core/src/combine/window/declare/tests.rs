@@ -225,14 +225,6 @@ fn what_cannot_be_a_window_is_refused_by_its_key() {
         (with(&value("median(seq)")), "values: v: \"median(seq)\" is no value"),
         (with(&value("sum(user_id)")), "values: v: user_id passes as a token"),
         (with(&value("quantile(0.5, user_id)")), "values: v: user_id passes as a token"),
-        (
-            with(&|d| {
-                value("distinct(page.path)")(d);
-                d.kind = Kind::Session { gap_micros: MINUTE };
-                d.key = vec!["user_id".into()];
-            }),
-            "values: distinct, top and quantile are for",
-        ),
         (with(&value("sum")), "values: v: sum needs a field"),
         (with(&value("sum(colour)")), "values: there is no field colour"),
     ] {
