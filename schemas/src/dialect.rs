@@ -7,16 +7,21 @@ pub enum Dialect {
     Segment,
     Snowplow,
     Posthog,
+    Amplitude,
+    Mixpanel,
 }
 
 impl Dialect {
-    pub const ALL: [Dialect; 4] = [Dialect::Native, Dialect::Segment, Dialect::Snowplow, Dialect::Posthog];
+    pub const ALL: [Dialect; 6] =
+        [Dialect::Native, Dialect::Segment, Dialect::Snowplow, Dialect::Posthog, Dialect::Amplitude, Dialect::Mixpanel];
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Native => "native",
             Dialect::Segment => "segment",
             Dialect::Snowplow => "snowplow",
             Dialect::Posthog => "posthog",
+            Dialect::Amplitude => "amplitude",
+            Dialect::Mixpanel => "mixpanel",
         }
     }
     pub fn from_name(name: &str) -> Option<Dialect> {

@@ -35,6 +35,19 @@ pub fn of(dialect: Dialect, payload: &Json<'_>) -> u64 {
             fact.told(payload.get("properties"), &of_a_sender);
         }
         Dialect::Snowplow => fact.told(Some(payload), &of_an_attempt),
+        Dialect::Amplitude => {
+            fact.names(payload, ["event_type"], ["time", "timestamp"]);
+            fact.told(payload.get("event_properties"), whole);
+            fact.told(payload.get("user_properties"), whole);
+            fact.told(payload.get("group_properties"), whole);
+        }
+        Dialect::Mixpanel => {
+            fact.names(payload, ["event"], ["$time"]);
+            match payload.get("properties") {
+                Some(properties) => fact.told(Some(properties), &of_a_mixpanel_sender),
+                None => fact.told(Some(payload), &of_a_mixpanel_sender),
+            }
+        }
     }
     fact.fingerprint()
 }
@@ -98,6 +111,11 @@ fn of_a_sender(name: &str) -> bool {
     matches!(name, "token" | "distinct_id" | "$device_id" | "$user_id" | "$anon_distinct_id" | "mp_sent_by_lib_version")
         || name.starts_with("$sdk_debug")
         || name.starts_with("$set")
+}
+
+/// Mixpanel properties that say who sends, which an SDK fills in anew.
+fn of_a_mixpanel_sender(name: &str) -> bool {
+    matches!(name, "token" | "$token" | "distinct_id" | "$distinct_id" | "$device_id" | "$user_id" | "mp_sent_by_lib_version")
 }
 
 /// Snowplow parameters that say who sends and when.

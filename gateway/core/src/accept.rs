@@ -5,7 +5,7 @@
 //! Invariants: never panics, whatever the bytes; refuses only by a named limit or an unknown path; a body that cannot
 //! be inflated or split is one event of bytes (design §5.6).
 
-use crate::dialect::{snowplow, spec};
+use crate::dialect::{self, amplitude, snowplow, spec};
 use crate::headers::{self, AddressHeaders, landed, landed_target};
 use crate::identity::Identifier;
 use crate::inflate::{Hints, TooLarge, inflate};
@@ -98,8 +98,9 @@ pub fn open(route: &EventsRoute, request: &Request, limits: &Limits) -> Result<O
     if route.form == Form::BodyOfShape && !snowplow::looks_like(&decoded) {
         return Err(RefusalReason::NotFound.into());
     }
+    let route = dialect::of_shape(route, &request.target, &decoded);
     let spec = spec(route.dialect);
-    let (events, unreadable) = match places(route, &decoded, limits.events) {
+    let (events, unreadable) = match places(&route, &decoded, limits.events) {
         Ok(events) => (events, false),
         Err(SplitError::TooMany) => return Err(Refusal::over(RefusalReason::TooManyEvents, limits.events)),
         Err(SplitError::Unreadable) => (std::iter::once(0..decoded.len()).collect(), true),
@@ -109,7 +110,7 @@ pub fn open(route: &EventsRoute, request: &Request, limits: &Limits) -> Result<O
         keys::from_body(&mut keys, &decoded, &events, spec);
     }
     Ok(Opened {
-        route: *route,
+        route,
         events,
         unreadable,
         browser: route.audience == Audience::Browser || is_browser(&request.headers),
@@ -138,6 +139,7 @@ pub(crate) fn decode(form: Form, landed_target: &str, encoding: &[u8], body: &By
             inflate(&data, Hints { encoding: b"", query }, max)
         }
         Form::Body | Form::BodyOfShape => inflate(body, Hints { encoding, query }, max),
+        Form::Fields => Ok(amplitude::of_form(&inflate(body, Hints { encoding, query }, max)?)),
     }
 }
 
@@ -145,7 +147,7 @@ pub(crate) fn decode(form: Form, landed_target: &str, encoding: &[u8], body: &By
 pub(crate) fn places(route: &EventsRoute, decoded: &[u8], max: usize) -> Result<Vec<Range<usize>>, SplitError> {
     match route.form {
         Form::Query => Ok(std::iter::once(0..decoded.len()).collect()),
-        Form::Body | Form::BodyOfShape | Form::QueryData => split::events(decoded, spec(route.dialect), max),
+        Form::Body | Form::BodyOfShape | Form::Fields | Form::QueryData => split::events(decoded, spec(route.dialect), max),
     }
 }
 
@@ -158,6 +160,10 @@ fn is_browser(headers: &HeaderMap) -> bool {
 impl Opened {
     pub fn dialect(&self) -> Dialect {
         self.route.dialect
+    }
+    /// With the dialect and the answer that the body's shape decided.
+    pub fn route(&self) -> EventsRoute {
+        self.route
     }
     /// Write keys and app ids of head and body, first found first.
     pub fn keys(&self) -> &Keys {
@@ -177,7 +183,7 @@ impl Opened {
             let (event_id, id_origin) = match (self.unreadable, self.route.form) {
                 (true, _) => (EventId::from_uuid(fresh()), IdOrigin::Assigned),
                 (false, Form::Query) => identifier.identify(Text::Query(bytes), fresh),
-                (false, Form::Body | Form::BodyOfShape | Form::QueryData) => identifier.identify(Text::Json(bytes), fresh),
+                (false, Form::Body | Form::BodyOfShape | Form::Fields | Form::QueryData) => identifier.identify(Text::Json(bytes), fresh),
             };
             EventRef { event_id, id_origin, offset: place.start as u64, length: place.len() as u64 }
         };

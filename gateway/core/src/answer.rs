@@ -5,7 +5,7 @@
 //! answered by its GIF with the honest status.
 
 use crate::accept::Accepted;
-use crate::dialect::{native, posthog, segment};
+use crate::dialect::{amplitude, native, posthog, segment};
 use crate::limits::Limits;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::route::{EventsRoute, Reply, Route, StartupRoute};
@@ -67,6 +67,14 @@ pub fn accepted(accepted: &Accepted, request_id: RequestId, durability: &'static
         Reply::Snowplow => Answer::new(200, TEXT, &b"ok"[..]),
         Reply::PosthogNumber => Answer::new(200, JSON, &br#"{"status":1}"#[..]),
         Reply::PosthogText => Answer::new(200, JSON, &br#"{"status":"Ok"}"#[..]),
+        Reply::PosthogResults => Answer::new(200, JSON, posthog::results(accepted)),
+        Reply::Amplitude => Answer::new(200, JSON, amplitude::answer(accepted, request_id)),
+        Reply::AmplitudeText => Answer::new(200, TEXT, &b"success"[..]),
+        Reply::Mixpanel => Answer::new(200, TEXT, &b"1"[..]),
+        Reply::MixpanelVerbose => Answer::new(200, JSON, &br#"{"status":1,"error":null}"#[..]),
+        Reply::MixpanelImport => {
+            Answer::new(200, JSON, format!(r#"{{"code":200,"num_records_imported":{},"status":"OK"}}"#, accepted.events.len()))
+        }
         Reply::Pixel => Answer::pixel(200),
     }
 }
@@ -115,9 +123,14 @@ fn failure(
         Some(Reply::Segment) => Answer::new(status, JSON, format!(r#"{{"success":false,"code":"{reason}","message":{text}}}"#)),
         Some(Reply::Jitsu) => Answer::new(status, JSON, format!(r#"{{"ok":false,"error":"{reason}","message":{text}}}"#)),
         Some(Reply::Snowplow) => Answer::new(status, TEXT, reason.to_owned()),
-        Some(Reply::PosthogNumber | Reply::PosthogText) => {
+        Some(Reply::PosthogNumber | Reply::PosthogText | Reply::PosthogResults) => {
             Answer::new(status, JSON, format!(r#"{{"type":"{}","code":"{reason}","detail":{text},"attr":null}}"#, kind(status)))
         }
+        Some(Reply::Amplitude) => Answer::new(status, JSON, format!(r#"{{"code":{status},"error":{text},"reason":"{reason}"}}"#)),
+        Some(Reply::AmplitudeText) => Answer::new(status, TEXT, reason.to_owned()),
+        Some(Reply::Mixpanel) => Answer::new(status, TEXT, &b"0"[..]),
+        Some(Reply::MixpanelVerbose) => Answer::new(status, JSON, format!(r#"{{"status":0,"error":{text}}}"#)),
+        Some(Reply::MixpanelImport) => Answer::new(status, JSON, format!(r#"{{"code":{status},"error":{text},"status":"{reason}"}}"#)),
         Some(Reply::Pixel) => Answer::pixel(status),
     };
     match retry_after_s {

@@ -7,22 +7,27 @@ pub mod native;
 pub mod segment;
 pub mod snowplow;
 pub mod posthog;
+pub mod amplitude;
+pub mod mixpanel;
 
+use crate::route::{EventsRoute, Reply};
 use forebay_schemas::dialect::Dialect;
 
 /// Names of a dialect's members, all at the top level of an event or beside the list of events.
 #[derive(Debug)]
 pub struct Spec {
-    /// The member that holds the list of events in a batch.
-    pub list: &'static str,
+    /// The member that holds the list of events in a batch; `None`: a batch is an array.
+    pub list: Option<&'static str>,
     /// A body may be one event a line.
     pub lines: bool,
     /// The event's id.
-    pub id: &'static str,
-    /// The id's other place, one level deeper: (member, member of it).
-    pub other_id: Option<(&'static str, &'static str)>,
+    pub id: Option<&'static str>,
+    /// The id's other place: in `nested`, or in the event where there is none.
+    pub other_id: Option<&'static str>,
     /// The client's time. An event with one of them can be known by its content.
     pub times: &'static [&'static str],
+    /// The same in `nested`.
+    pub nested_times: &'static [&'static str],
     /// When the request was sent, beside the list or in the event.
     pub sent_at: &'static [&'static str],
     /// Members that change with each attempt or only carry the request: no part of a fact's content.
@@ -31,10 +36,24 @@ pub struct Spec {
     pub keys: &'static [&'static str],
     /// The member that names the app, for trackers without keys.
     pub app_id: Option<&'static str>,
-    /// A member of the event in which device and user ids stand too.
+    /// A member of the event in which ids, keys and times stand too.
     pub nested: Option<&'static str>,
     /// Members beside the list that go on with each event as its `envelope`.
     pub envelope: &'static [&'static str],
+}
+
+/// Of two dialects that share a route, the one whose shape the body has (dialects.md). Mixpanel answers as the query asks.
+pub(crate) fn of_shape(route: &EventsRoute, target: &str, decoded: &[u8]) -> EventsRoute {
+    let is = |dialect| route.dialect == dialect || route.shared == Some(dialect);
+    if is(Dialect::Amplitude) && (route.shared.is_none() || amplitude::looks_like(decoded)) {
+        let reply = if route.shared.is_none() { route.reply } else { Reply::Amplitude };
+        return EventsRoute { dialect: Dialect::Amplitude, reply, ..*route };
+    }
+    if is(Dialect::Mixpanel) && (route.shared.is_none() || mixpanel::looks_like(decoded)) {
+        let reply = if route.reply == Reply::MixpanelImport { route.reply } else { mixpanel::reply(target) };
+        return EventsRoute { dialect: Dialect::Mixpanel, reply, ..*route };
+    }
+    *route
 }
 
 pub fn spec(dialect: Dialect) -> &'static Spec {
@@ -43,5 +62,7 @@ pub fn spec(dialect: Dialect) -> &'static Spec {
         Dialect::Segment => &segment::SPEC,
         Dialect::Snowplow => &snowplow::SPEC,
         Dialect::Posthog => &posthog::SPEC,
+        Dialect::Amplitude => &amplitude::SPEC,
+        Dialect::Mixpanel => &mixpanel::SPEC,
     }
 }

@@ -64,12 +64,12 @@ pub fn each(raw: &RawRequest, decoded: &Bytes, limits: &Limits, visit: &mut dyn 
         let content = match route.form {
             _ if unreadable || slice.len() > limits.event_bytes => Content::Bytes,
             Form::Query => Content::Query,
-            Form::Body | Form::BodyOfShape | Form::QueryData => Content::Json,
+            Form::Body | Form::BodyOfShape | Form::Fields | Form::QueryData => Content::Json,
         };
         let text = match (unreadable, route.form) {
             (true, _) => Text::Json(b""),
             (false, Form::Query) => Text::Query(&slice),
-            (false, Form::Body | Form::BodyOfShape | Form::QueryData) => Text::Json(&slice),
+            (false, Form::Body | Form::BodyOfShape | Form::Fields | Form::QueryData) => Text::Json(&slice),
         };
         let mut told = Told::default();
         let ids = Ids::of(text, spec, |key, value| told.hear(key, value, spec));
@@ -132,13 +132,17 @@ fn time(value: Value<'_>) -> Option<Micros> {
 
 fn sent_at_of_head(raw: &RawRequest) -> Option<Micros> {
     match raw.dialect {
-        Dialect::Posthog => query::param(query::split(&raw.target).1, posthog::SENT_AT_PARAM).as_deref().and_then(lenient),
-        Dialect::Segment => {
-            let value = headers::value(&raw.headers, segment::SENT_AT_HEADER)?;
-            std::str::from_utf8(value).ok().and_then(lenient)
+        Dialect::Posthog => {
+            let param = query::param(query::split(&raw.target).1, posthog::SENT_AT_PARAM);
+            param.as_deref().and_then(lenient).or_else(|| time_of_header(raw, posthog::SENT_AT_HEADER))
         }
-        Dialect::Native | Dialect::Snowplow => None,
+        Dialect::Segment => time_of_header(raw, segment::SENT_AT_HEADER),
+        Dialect::Native | Dialect::Snowplow | Dialect::Amplitude | Dialect::Mixpanel => None,
     }
+}
+
+fn time_of_header(raw: &RawRequest, name: &str) -> Option<Micros> {
+    std::str::from_utf8(headers::value(&raw.headers, name)?).ok().and_then(lenient)
 }
 
 /// Appends one member if it is valid JSON.
@@ -181,8 +185,17 @@ fn blank(raw: &RawRequest, user_agent: Option<String>, headers: Vec<(String, Str
 fn route_of(raw: &RawRequest) -> EventsRoute {
     let method = http::Method::from_bytes(raw.method.as_bytes()).unwrap_or(http::Method::POST);
     match route(&method, &raw.target) {
-        Route::Events(route) if route.dialect == raw.dialect => route,
-        _ => EventsRoute { dialect: raw.dialect, form: Form::Body, audience: Audience::Server, reply: Reply::Native, call: None },
+        Route::Events(route) if route.dialect == raw.dialect || route.shared == Some(raw.dialect) => {
+            EventsRoute { dialect: raw.dialect, ..route }
+        }
+        _ => EventsRoute {
+            dialect: raw.dialect,
+            shared: None,
+            form: Form::Body,
+            audience: Audience::Server,
+            reply: Reply::Native,
+            call: None,
+        },
     }
 }
 

@@ -19,7 +19,7 @@ pub enum AddressHeaders {
 }
 
 /// Landed with their values.
-const LANDED: [&str; 37] = [
+const LANDED: [&str; 41] = [
     "accept",
     "accept-encoding",
     "accept-language",
@@ -32,6 +32,10 @@ const LANDED: [&str; 37] = [
     "host",
     "idempotency-key",
     "origin",
+    "posthog-attempt",
+    "posthog-request-id",
+    "posthog-request-timestamp",
+    "posthog-sdk-info",
     "referer",
     "sec-ch-ua",
     "sec-ch-ua-arch",

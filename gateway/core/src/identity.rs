@@ -75,21 +75,32 @@ impl<'a> Identifier<'a> {
 
     /// The id that the client gave, and whether there is a client time.
     fn look(&self, event: Text<'_>) -> (Option<EventId>, bool) {
-        let (mut id, mut other, mut has_time) = (None, None, false);
-        event.visit(|key, value| {
-            if key == self.spec.id.as_bytes() {
-                id = Some(value);
-            } else if self.spec.other_id.is_some_and(|(member, _)| key == member.as_bytes()) {
-                other = Some(value);
-            } else if self.spec.times.iter().any(|time| key == time.as_bytes()) {
-                has_time |= !matches!(value.id(), Id::Absent);
-            }
-        });
-        let other = || {
-            let (_, name) = self.spec.other_id?;
-            other?.object()?.get(name).and_then(client_id)
+        let Spec { id: name, other_id, times, nested_times, nested, .. } = self.spec;
+        let is = |key: &[u8], name: &Option<&str>| name.is_some_and(|name| key == name.as_bytes());
+        let is_time = |key: &[u8], value: Value<'_>, times: &[&str]| {
+            times.iter().any(|time| key == time.as_bytes()) && !matches!(value.id(), Id::Absent)
         };
-        (id.and_then(client_id).or_else(other), has_time)
+        let (mut id, mut other, mut inner, mut has_time) = (None, None, None, false);
+        event.visit(|key, value| {
+            if is(key, name) {
+                id = Some(value);
+            } else if is(key, nested) {
+                inner = Some(value);
+            } else if nested.is_none() && is(key, other_id) {
+                other = Some(value);
+            }
+            has_time |= is_time(key, value, times);
+        });
+        let id = id.and_then(client_id);
+        if let Some(inner) = inner.and_then(Value::object).filter(|_| id.is_none()) {
+            inner.visit(|key, value| {
+                if is(key, other_id) {
+                    other = Some(value);
+                }
+                has_time |= is_time(key, value, nested_times);
+            });
+        }
+        (id.or_else(|| other.and_then(client_id)), has_time)
     }
 }
 

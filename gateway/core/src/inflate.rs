@@ -164,7 +164,29 @@ fn base64(bytes: &[u8]) -> Option<Vec<u8>> {
     if text.is_empty() {
         return None;
     }
-    ENGINE.decode(&*text).ok().filter(|inner| is_plausible(inner))
+    ENGINE.decode(&*text).ok().filter(|inner| is_plausible(inner)).map(whole_characters)
+}
+
+/// Old base64 encoders in JavaScript take a text for a row of UTF-16 units and write a character beyond U+FFFF as two of three
+/// bytes (CESU-8, Unicode TR 26), Mixpanel's among them; that is one more layer. Halves stay, for the enricher to reject.
+fn whole_characters(text: Vec<u8>) -> Vec<u8> {
+    if std::str::from_utf8(&text).is_ok() {
+        return text;
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = &text[..];
+    while let Some((&byte, after)) = rest.split_first() {
+        if let [0xed, high @ 0xa0..=0xaf, more @ 0x80..=0xbf, 0xed, low @ 0xb0..=0xbf, last @ 0x80..=0xbf, tail @ ..] = rest {
+            let unit = |six: u8, other: u8| u32::from(six & 0x0f) << 6 | u32::from(other & 0x3f);
+            let point = 0x1_0000 + (unit(*high, *more) << 10) + unit(*low, *last);
+            out.extend_from_slice(char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut [0; 4]).as_bytes());
+            rest = tail;
+        } else {
+            out.push(byte);
+            rest = after;
+        }
+    }
+    out
 }
 
 /// Words are base64 too; what comes out of real base64 is JSON, compressed, or text again.

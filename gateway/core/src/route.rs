@@ -25,6 +25,8 @@ pub enum Route {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventsRoute {
     pub dialect: Dialect,
+    /// The dialect that shares the path: a body's shape says which of the two it is (`dialect::of_shape`).
+    pub shared: Option<Dialect>,
     /// Where the events stand in the request.
     pub form: Form,
     /// Who calls this route, where headers do not say more (`Accepted::browser`).
@@ -40,6 +42,8 @@ pub enum Form {
     Body,
     /// In the body, if it has the dialect's own shape; else the path is nobody's (`/{vendor}/{version}`).
     BodyOfShape,
+    /// In the fields of a form.
+    Fields,
     /// The query is one event.
     Query,
     /// In the `data` parameter of the query.
@@ -67,6 +71,18 @@ pub enum Reply {
     PosthogNumber,
     /// `{"status":"Ok"}`.
     PosthogText,
+    /// Capture V1: a result for each event, by its id.
+    PosthogResults,
+    /// JSON with `code`: without it Amplitude's SDKs send again.
+    Amplitude,
+    /// Text `success`.
+    AmplitudeText,
+    /// Text `1`.
+    Mixpanel,
+    /// `{"status":1,"error":null}`.
+    MixpanelVerbose,
+    /// `{"code":200,"num_records_imported":n,"status":"OK"}`.
+    MixpanelImport,
     /// A transparent 1×1 GIF that nobody caches.
     Pixel,
 }
@@ -100,15 +116,25 @@ struct Row {
 }
 
 const fn row(path: &'static str, dialect: Dialect, audience: Audience, reply: Reply, call: Option<&'static str>) -> Row {
-    Row { path, methods: SEND, route: EventsRoute { dialect, form: Form::Body, audience, reply, call } }
+    Row { path, methods: SEND, route: EventsRoute { dialect, shared: None, form: Form::Body, audience, reply, call } }
 }
 const fn pixel(path: &'static str, dialect: Dialect) -> Row {
-    let route = EventsRoute { dialect, form: Form::Query, audience: Audience::Browser, reply: Reply::Pixel, call: None };
+    let route = EventsRoute { dialect, shared: None, form: Form::Query, audience: Audience::Browser, reply: Reply::Pixel, call: None };
     Row { path, methods: READ, route }
 }
+/// A Segment call as a query: dots in names are levels. Jitsu's has the whole event in `data`, too.
+const fn call_pixel(path: &'static str, call: &'static str) -> Row {
+    let row = pixel(path, Dialect::Segment);
+    Row { route: EventsRoute { call: Some(call), ..row.route }, ..row }
+}
 /// PostHog's routes take the body, or for old libraries the `data` parameter of a GET.
-const fn posthog(path: &'static str, audience: Audience, reply: Reply) -> Row {
-    Row { path, methods: BOTH, route: EventsRoute { dialect: Dialect::Posthog, form: Form::Body, audience, reply, call: None } }
+const fn posthog(path: &'static str, shared: Option<Dialect>, audience: Audience, reply: Reply) -> Row {
+    Row { path, methods: BOTH, route: EventsRoute { dialect: Dialect::Posthog, shared, form: Form::Body, audience, reply, call: None } }
+}
+/// So do Mixpanel's.
+const fn mixpanel(path: &'static str, audience: Audience, reply: Reply) -> Row {
+    let route = EventsRoute { dialect: Dialect::Mixpanel, shared: None, form: Form::Body, audience, reply, call: None };
+    Row { path, methods: BOTH, route }
 }
 
 const fn single(path: &'static str, audience: Audience, reply: Reply, call: &'static str) -> Row {
@@ -137,6 +163,8 @@ static ROWS: &[Row] = &[
     single("/v1/alias", Server, Reply::Segment, "alias"),
     single("/v1/screen", Server, Reply::Segment, "screen"),
     row("/beacon/v1/batch", Dialect::Segment, Browser, Reply::Segment, None),
+    call_pixel("/pixel/v1/track", "track"),
+    call_pixel("/pixel/v1/page", "page"),
     // Jitsu.
     row("/api/s/batch", Dialect::Segment, Browser, Reply::Jitsu, None),
     single("/api/s/track", Browser, Reply::Jitsu, "track"),
@@ -145,6 +173,11 @@ static ROWS: &[Row] = &[
     single("/api/s/group", Browser, Reply::Jitsu, "group"),
     single("/api/s/alias", Browser, Reply::Jitsu, "alias"),
     single("/api/s/screen", Browser, Reply::Jitsu, "screen"),
+    call_pixel("/api/px/track", "track"),
+    call_pixel("/api/px/page", "page"),
+    call_pixel("/api/px/identify", "identify"),
+    call_pixel("/api/px/group", "group"),
+    call_pixel("/api/px/screen", "screen"),
     row("/api/s/s2s/batch", Dialect::Segment, Server, Reply::Jitsu, None),
     single("/api/s/s2s/track", Server, Reply::Jitsu, "track"),
     single("/api/s/s2s/page", Server, Reply::Jitsu, "page"),
@@ -153,19 +186,44 @@ static ROWS: &[Row] = &[
     single("/api/s/s2s/alias", Server, Reply::Jitsu, "alias"),
     single("/api/s/s2s/screen", Server, Reply::Jitsu, "screen"),
     // PostHog.
-    posthog("/e", Browser, Reply::PosthogNumber),
-    posthog("/i/v0/e", Browser, Reply::PosthogText),
-    posthog("/batch", Server, Reply::PosthogText),
-    posthog("/capture", Server, Reply::PosthogNumber),
-    posthog("/track", Browser, Reply::PosthogNumber),
-    posthog("/engage", Browser, Reply::PosthogNumber),
+    posthog("/e", None, Browser, Reply::PosthogNumber),
+    posthog("/i/v0/e", None, Browser, Reply::PosthogText),
+    row("/i/v1/analytics/events", Dialect::Posthog, Server, Reply::PosthogResults, None),
+    posthog("/batch", Some(Dialect::Amplitude), Server, Reply::PosthogText),
+    posthog("/capture", None, Server, Reply::PosthogNumber),
+    posthog("/track", Some(Dialect::Mixpanel), Browser, Reply::PosthogNumber),
+    posthog("/engage", Some(Dialect::Mixpanel), Browser, Reply::PosthogNumber),
+    // Amplitude. The old browser SDK posts a form to the root.
+    row("/2/httpapi", Dialect::Amplitude, Server, Reply::Amplitude, None),
+    Row {
+        path: "",
+        methods: SEND,
+        route: EventsRoute {
+            dialect: Dialect::Amplitude,
+            shared: None,
+            form: Form::Fields,
+            audience: Browser,
+            reply: Reply::AmplitudeText,
+            call: None,
+        },
+    },
+    // Mixpanel.
+    mixpanel("/groups", Browser, Reply::Mixpanel),
+    mixpanel("/import", Server, Reply::MixpanelImport),
     // Snowplow. Its trackers keep an event for ever on 400, so this is a browser route whoever calls.
     pixel("/i", Dialect::Snowplow),
     pixel("/ice.png", Dialect::Snowplow),
     Row {
         path: "/com.snowplowanalytics.snowplow/tp2",
         methods: BOTH,
-        route: EventsRoute { dialect: Dialect::Snowplow, form: Form::Body, audience: Browser, reply: Reply::Snowplow, call: None },
+        route: EventsRoute {
+            dialect: Dialect::Snowplow,
+            shared: None,
+            form: Form::Body,
+            audience: Browser,
+            reply: Reply::Snowplow,
+            call: None,
+        },
     },
 ];
 
@@ -176,7 +234,8 @@ pub fn route(method: &Method, target: &str) -> Route {
     }
     let (path, query) = query::split(target);
     let path = path.strip_suffix('/').unwrap_or(path);
-    if let Some(row) = ROWS.iter().find(|row| row.path == path) {
+    // The root is nobody's page.
+    if let Some(row) = ROWS.iter().find(|row| row.path == path && (!path.is_empty() || method == Method::POST)) {
         return events(row, method, query);
     }
     if path == "/v1/limits" {
@@ -194,19 +253,20 @@ fn reads(method: &Method) -> bool {
 }
 
 fn events(row: &Row, method: &Method, query: &str) -> Route {
-    let body = row.route.form == Form::Body;
+    let body = matches!(row.route.form, Form::Body | Form::Fields);
     if body && method == Method::POST || !body && reads(method) {
-        return Route::Events(row.route);
+        let data = row.route.dialect == Dialect::Segment && !body && query::has(query, "data");
+        return Route::Events(if data { EventsRoute { form: Form::QueryData, ..row.route } } else { row.route });
     }
     if body && row.methods == BOTH && reads(method) {
         match row.route.dialect {
-            Dialect::Posthog if query::has(query, "data") => {
+            Dialect::Posthog | Dialect::Mixpanel if query::has(query, "data") => {
                 return Route::Events(EventsRoute { form: Form::QueryData, ..row.route });
             }
             // Nothing can be read of it: `Allow` must not name the method that was just refused.
-            Dialect::Posthog => return Route::MethodNotAllowed(SEND),
+            Dialect::Posthog | Dialect::Mixpanel => return Route::MethodNotAllowed(SEND),
             Dialect::Snowplow => return Route::Events(EventsRoute { form: Form::Query, reply: Reply::Pixel, ..row.route }),
-            Dialect::Native | Dialect::Segment => {}
+            Dialect::Native | Dialect::Segment | Dialect::Amplitude => {}
         }
     }
     Route::MethodNotAllowed(row.methods)
@@ -234,8 +294,9 @@ fn is_token(text: &str) -> bool {
 /// Snowplow trackers may be told any `/{vendor}/{version}`. Such a path is theirs only if the request looks like theirs.
 fn vendor(path: &str, method: &Method, query: &str) -> Route {
     let two = matches!(path.split('/').collect::<Vec<_>>()[..], ["", vendor, version] if !vendor.is_empty() && !version.is_empty());
-    let route =
-        |form, reply| Route::Events(EventsRoute { dialect: Dialect::Snowplow, form, audience: Audience::Browser, reply, call: None });
+    let route = |form, reply| {
+        Route::Events(EventsRoute { dialect: Dialect::Snowplow, shared: None, form, audience: Audience::Browser, reply, call: None })
+    };
     if two && method == Method::POST {
         return route(Form::BodyOfShape, Reply::Snowplow);
     }

@@ -61,7 +61,7 @@ fn list(bytes: &[u8], at: usize, max: usize) -> Result<(Vec<Range<usize>>, usize
 fn object(bytes: &[u8], start: usize, spec: &Spec, max: usize) -> Result<(Vec<Range<usize>>, usize), SplitError> {
     let mut listed = None;
     let end = walk(bytes, start, &mut |key, value| {
-        if text::unescape(key) != spec.list.as_bytes() {
+        if spec.list.is_none_or(|list| text::unescape(key) != list.as_bytes()) {
             return Ok(None);
         }
         let (found, end) = list(bytes, value, max)?;

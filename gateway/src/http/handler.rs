@@ -130,7 +130,7 @@ async fn events_outcome(
         Ok(prepared) => prepared,
         Err(refusal) => return refused(app, route, refusal, false),
     };
-    let outcome = keep(app, route, prepared).await;
+    let outcome = keep(app, prepared).await;
     drop(permit);
     outcome
 }
@@ -180,8 +180,9 @@ async fn decode(app: &Arc<App>, peer: SocketAddr, events: EventsRoute, request: 
 }
 
 /// Hands the request to the spool and answers once it is durable.
-async fn keep(app: &Arc<App>, route: &Route, prepared: Prepared) -> Outcome {
+async fn keep(app: &Arc<App>, prepared: Prepared) -> Outcome {
     let Prepared { raw, accepted, reserved, source } = prepared;
+    let route = &Route::Events(accepted.route);
     let begun = Instant::now();
     let Some(ticket) = app.intake.enqueue(raw, accepted.decoded.clone(), reserved) else {
         return refused(app, route, Refused::by(later(RefusalReason::Overloaded), source), false);
@@ -200,7 +201,9 @@ async fn keep(app: &Arc<App>, route: &Route, prepared: Prepared) -> Outcome {
 }
 
 fn refused(app: &App, route: &Route, refused: Refused, close: bool) -> Outcome {
-    let Refused { refusal, source } = refused;
+    let Refused { refusal, source, route: decided } = refused;
+    let decided = decided.map(Route::Events);
+    let route = decided.as_ref().unwrap_or(route);
     let name = |source: &Arc<Source>| source.config.name.clone();
     let labels = [&source.as_ref().map_or_else(|| "none".to_owned(), name), refusal.reason.name()];
     app.metrics.events_refused.with_label_values(&labels).inc();

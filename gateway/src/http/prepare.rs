@@ -8,7 +8,7 @@ use crate::budget::Reserved;
 use crate::client::{IpPolicy, addresses};
 use crate::sources::Source;
 use crate::{chance, clock};
-use forebay_gateway_core::accept::{Accepted, Request, Stamp, Verdict};
+use forebay_gateway_core::accept::{Accepted, Opened, Request, Stamp, Verdict};
 use forebay_gateway_core::headers::{AddressHeaders, anonymous};
 use forebay_gateway_core::{EventsRoute, Refusal, RefusalReason, open};
 use forebay_schemas::id::RequestId;
@@ -31,16 +31,21 @@ pub struct Prepared {
 pub struct Refused {
     pub refusal: Refusal,
     pub source: Option<Arc<Source>>,
+    /// As the body's shape decided it, once it is known.
+    pub route: Option<EventsRoute>,
 }
 
 impl Refused {
     pub fn by(refusal: Refusal, source: Arc<Source>) -> Refused {
-        Refused { refusal, source: Some(source) }
+        Refused { refusal, source: Some(source), route: None }
+    }
+    pub fn on(self, route: EventsRoute) -> Refused {
+        Refused { route: Some(route), ..self }
     }
 }
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Refused {
-        Refused { refusal, source: None }
+        Refused { refusal, source: None, route: None }
     }
 }
 impl From<RefusalReason> for Refused {
@@ -49,9 +54,14 @@ impl From<RefusalReason> for Refused {
     }
 }
 
-pub fn prepare(app: &App, peer: SocketAddr, route: &EventsRoute, request: Request, mut reserved: Reserved) -> Result<Prepared, Refused> {
-    let now = clock::now();
+pub fn prepare(app: &App, peer: SocketAddr, route: &EventsRoute, request: Request, reserved: Reserved) -> Result<Prepared, Refused> {
     let opened = open(route, &request, &app.limits)?;
+    let route = opened.route();
+    accept(app, peer, opened, request, reserved).map_err(|refused| refused.on(route))
+}
+
+fn accept(app: &App, peer: SocketAddr, opened: Opened, request: Request, mut reserved: Reserved) -> Result<Prepared, Refused> {
+    let now = clock::now();
     let source = app.sources.find(opened.keys(), now)?.clone();
     let dialects = &source.config.dialects;
     if !dialects.is_empty() && !dialects.contains(&opened.dialect()) {

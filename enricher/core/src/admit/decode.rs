@@ -6,8 +6,10 @@
 //! stages can read an event differently; a reject's detail names places, never what stands there.
 
 pub(crate) mod agent;
+mod amplitude;
 mod context;
 mod device;
+mod mixpanel;
 mod native;
 mod posthog;
 mod query;
@@ -101,6 +103,8 @@ impl Decoder {
             Dialect::Segment => segment::read(members, event),
             Dialect::Snowplow => snowplow::read(members),
             Dialect::Posthog => posthog::read(members),
+            Dialect::Amplitude => amplitude::read(members),
+            Dialect::Mixpanel => mixpanel::read(members),
         }?;
         draft.texts |= event.content == Content::Query;
         self.finish(event, fingerprint, draft)

@@ -190,6 +190,20 @@ fn every_corner_of_each_dialect() {
             "$lib": plant.word(), "$lib_version": plant.word(), "$el_text": plant.word(), "utm_source": plant.text(), plant.word(): plant.word(), "$set": {"email": plant.word()}},
         "$set": {"email": plant.word()}, "$set_once": {plant.word(): plant.word()}, plant.word(): plant.word()
     });
+    let amplitude = json!({
+        "event_type": "Product Clicked", "device_id": plant.word(), "user_id": plant.word(), "session_id": plant.word(), "insert_id": plant.word(), "ip": plant.word(), "os_name": plant.word(), "platform": plant.word(),
+        "language": plant.word(), "library": plant.word(), "user_agent": plant.word(), "city": plant.word(), "event_properties": {"name": plant.text(), "[Amplitude] Page URL": plant.url(), "[Amplitude] Page Title": plant.text(), plant.word(): plant.word()},
+        "user_properties": {"$set": {"email": plant.word()}}, "groups": {plant.word(): plant.word()}, plant.word(): plant.word()
+    });
+    let identified = json!({
+        "event_type": "$identify", "user_id": plant.word(), "user_properties": {"$set": {"email": plant.word(), plant.word(): plant.word()}, "$setOnce": {"name": plant.word()}, plant.word(): {"x": plant.word()}}
+    });
+    let mixpanel = json!({
+        "event": "$mp_web_page_view", "properties": {"distinct_id": plant.word(), "$device_id": plant.word(), "$user_id": plant.word(), "$insert_id": plant.word(), "token": plant.word(), "$current_url": plant.url(), "$referrer": plant.url(),
+            "current_page_title": plant.text(), "current_url_path": format!("/a/{}", plant.secret()), "$os": plant.word(), "$browser": plant.word(), "mp_lib": plant.word(), "$lib_version": plant.word(), "utm_source": plant.text(), plant.word(): plant.word()},
+        plant.word(): plant.word()
+    });
+    let profile = json!({"$token": plant.word(), "$distinct_id": plant.word(), "$ip": plant.word(), "$set": {"$email": plant.word(), plant.word(): plant.word()}});
     let invalid = json!({"type": "track", "event": "Product Clicked", "properties": {"price": {"nested": plant.word()}, "name": [plant.word()], plant.word(): 1}});
     let unknown = json!({"type": "track", "event": plant.word(), "properties": {plant.word(): plant.word()}});
     let version = json!({"event_type": "page_viewed", "schema_version": plant.word()});
@@ -204,6 +218,10 @@ fn every_corner_of_each_dialect() {
         (Dialect::Snowplow, snowplow),
         (Dialect::Snowplow, described),
         (Dialect::Posthog, posthog),
+        (Dialect::Amplitude, amplitude),
+        (Dialect::Amplitude, identified),
+        (Dialect::Mixpanel, mixpanel),
+        (Dialect::Mixpanel, profile),
         (Dialect::Native, version),
     ] {
         let event = event(dialect, &payload.to_string());

@@ -85,6 +85,19 @@ fn segment_family() {
     );
     let by_path = Harvested { envelope: Some(r#"{"type":"screen"}"#.to_owned()), ..event(Dialect::Segment, r#"{"name":"Cart"}"#) };
     assert_eq!(told(&by_path), "screen_viewed 1-0-0 | 2026-11-30T12:00:00.000000Z received | {\"name\":\"Cart\"}");
+    // RudderStack's pixel: levels by dots.
+    let pixel = Harvested {
+        content: Content::Query,
+        envelope: Some(r#"{"type":"track"}"#.to_owned()),
+        ..event(
+            Dialect::Segment,
+            "event=Product+Clicked&anonymousId=a&properties.price=2&properties.name=x&context.page.url=https%3A%2F%2Fshop.example%2Fa&writeKey=k",
+        )
+    };
+    assert_eq!(
+        told(&pixel),
+        "product_clicked 1-0-0 | 2026-11-30T12:00:00.000000Z received | anonymous | url=https://shop.example/a path=/a | {\"name\":\"x\",\"price\":2}"
+    );
     check(Dialect::Segment, r#"{"type":"track","properties":{}}"#, "missing_event_type: payload: no event type or name");
     check(
         Dialect::Segment,
@@ -126,6 +139,72 @@ fn snowplow() {
     ] {
         check(Dialect::Snowplow, payload, expected);
     }
+}
+
+#[test]
+fn amplitude() {
+    check(
+        Dialect::Amplitude,
+        r#"{"insert_id":"i","event_type":"Product Clicked","time":1796039990000,"device_id":"d","user_id":"u","session_id":1796039000000,"event_id":7,
+            "os_name":"iOS","platform":"iOS","language":"en-US","library":"amplitude-ts/2.11.1","ip":"$remote","price":1,
+            "event_properties":{"name":" a  b ","price":2,"[Amplitude] Page URL":"https://shop.example/a?x=1","[Amplitude] Page Title":"T"},"user_properties":{"$set":{"plan":"x"}}}"#,
+        "product_clicked 1-0-0 | 2026-11-30T11:59:50.000000Z client | user anonymous session seq=7 | url=https://shop.example/a path=/a title=T | \
+         type=mobile os=iOS locale=en-US library=amplitude-ts/2.11.1 | {\"name\":\"a b\",\"price\":2}",
+    );
+    // The old SDK: seconds, no session, no id but its own.
+    check(
+        Dialect::Amplitude,
+        r#"{"uuid":"i","event_type":"Product Clicked","timestamp":1796039990000,"device_id":"d","user_id":null,"session_id":-1,"library":{"name":"amplitude-js","version":"8.21.9"}}"#,
+        "product_clicked 1-0-0 | 2026-11-30T11:59:50.000000Z client | anonymous | library=amplitude-js/8.21.9 | {}",
+    );
+    check(
+        Dialect::Amplitude,
+        r#"{"event_type":"$identify","user_id":"u","event_properties":{},"user_properties":{"$setOnce":{"plan":"old"},"$set":{"plan":"Pro "},"$add":{"visits":1}}}"#,
+        "user_identified 1-0-0 | 2026-11-30T12:00:00.000000Z received | user | {\"plan\":\"pro\"}",
+    );
+    check(
+        Dialect::Amplitude,
+        r#"{"event_type":"$groupidentify","user_id":"u","groups":{"Company":"acme"},"group_properties":{"$set":{"industry":"shops"}}}"#,
+        "group_identified 1-0-0 | 2026-11-30T12:00:00.000000Z received | user | {\"group_type\":\"company\",\"group_id\":\"k1.5s8iB7tu2WMOAJeYNrASSQ\",\"industry\":\"shops\"}",
+    );
+    check(
+        Dialect::Amplitude,
+        r#"{"event_type":"session_start","device_id":"d"}"#,
+        "session_started 1-0-0 | 2026-11-30T12:00:00.000000Z received | anonymous | {}",
+    );
+    check(Dialect::Amplitude, r#"{"event_properties":{}}"#, "missing_event_type: payload: no event type or name");
+    check(
+        Dialect::Amplitude,
+        r#"{"event_type":"Product Clicked","event_properties":[]}"#,
+        "schema_violation: properties: expected an object, got array",
+    );
+}
+
+#[test]
+fn mixpanel() {
+    check(
+        Dialect::Mixpanel,
+        r#"{"event":"$mp_web_page_view","properties":{"time":1796039990.5,"distinct_id":"$device:d","$device_id":"d","$insert_id":"i","token":"t","$current_url":"https://shop.example/a?q=1",
+            "current_url_path":"/a","current_page_title":"T","$referrer":"$direct","$screen_width":1280,"$screen_height":720,"$os":"Linux","$browser":"Chrome","mp_lib":"web","$lib_version":"2.83.0","utm_source":"n"}}"#,
+        "page_viewed 1-0-0 | 2026-11-30T11:59:50.500000Z client | anonymous | url=https://shop.example/a path=/a title=T | \
+         os=Linux browser=Chrome width=1280 height=720 library=web/2.83.0 | source=n | {}",
+    );
+    // Who is identified has a user's id; an old SDK's id of a device has no prefix.
+    for (properties, who) in [
+        (r#""distinct_id":"u","$device_id":"d","$user_id":"u""#, "user anonymous"),
+        (r#""distinct_id":"u","$device_id":"d""#, "user anonymous"),
+        (r#""distinct_id":"d","$device_id":"d""#, "anonymous"),
+        (r#""distinct_id":"u""#, "user"),
+    ] {
+        let payload = format!(r#"{{"event":"Product Clicked","properties":{{{properties}}}}}"#);
+        check(Dialect::Mixpanel, &payload, &format!("product_clicked 1-0-0 | 2026-11-30T12:00:00.000000Z received | {who} | {{}}"));
+    }
+    check(
+        Dialect::Mixpanel,
+        r#"{"$token":"t","$distinct_id":"u","$set":{"plan":"x"}}"#,
+        "unknown_event_type: event type: no type of the catalogue is called {$a#a1dad0bb} by mixpanel",
+    );
+    check(Dialect::Mixpanel, r#"{"properties":{}}"#, "missing_event_type: payload: no event type or name");
 }
 
 #[test]

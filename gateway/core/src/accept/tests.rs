@@ -130,13 +130,92 @@ fn every_dialect_finds_its_events() {
         ("POST /e/?compression=base64", "data=W3sidXVpZCI6ImEifV0%3D", "posthog a"),
         ("GET /e/?data=W3sidXVpZCI6ImEifV0%3D", "", "posthog a"),
         ("POST /batch", r#"{"api_key":"k","batch":[{"uuid":"a"},{"uuid":"b"}]}"#, "posthog a b"),
+        ("GET /pixel/v1/track?messageId=a&writeKey=k&event=x", "", "segment a"),
+        ("GET /api/px/track?data=eyJtZXNzYWdlSWQiOiJhIn0", "", "segment a"),
+        ("POST /i/v1/analytics/events", r#"{"created_at":"t","batch":[{"uuid":"a","distinct_id":"u"}]}"#, "posthog a"),
         ("POST /v1/batch", r#"{"batch":[]}"#, "segment "),
+        ("POST /2/httpapi", r#"{"api_key":"k","events":[{"insert_id":"a"},{"insert_id":"b"}]}"#, "amplitude a b"),
+        ("POST /batch", r#"{"api_key":"k","events":[{"insert_id":"a"}],"options":{}}"#, "amplitude a"),
+        ("POST /batch", r#"{"api_key":"k","events":7,"batch":[{"uuid":"a"}]}"#, "posthog a"),
+        (
+            "POST /",
+            "checksum=c&client=k&e=%5B%7B%22uuid%22%3A%22a+%5C%22%22%7D%2C%7B%22uuid%22%3A%22b%22%7D%5D&upload_time=1&v=2",
+            "amplitude a \" b",
+        ),
+        ("POST /track/?verbose=1", "data=W3siZXZlbnQiOiJ4IiwicHJvcGVydGllcyI6eyIkaW5zZXJ0X2lkIjoiYSIsInRva2VuIjoiayJ9fV0%3D", "mixpanel a"),
+        (
+            "GET /track?data=%7B%22event%22%3A%22x%22%2C%22properties%22%3A%7B%22%24insert_id%22%3A%22a%22%2C%22token%22%3A%22k%22%7D%7D",
+            "",
+            "mixpanel a",
+        ),
+        ("POST /track", r#"{"api_key":"k","uuid":"a","properties":{"token":"k"}}"#, "posthog a"),
+        ("POST /track", r#"[{"uuid":"a","event":"x","properties":{}}]"#, "posthog a"),
+        (
+            "POST /import",
+            "{\"event\":\"x\",\"properties\":{\"$insert_id\":\"a\"}}\n{\"properties\":{\"$insert_id\":\"b\"}}",
+            "mixpanel a b",
+        ),
     ] {
         let sent = request(line, body.as_bytes());
         let kept = accepted(&sent, "shop");
         assert_eq!(format!("{} {}", kept.dialect().name(), ids(&kept).join(" ")), expected, "{line}");
         assert_eq!(harvested(&kept, &sent).len(), kept.events.len());
     }
+}
+
+/// Where a path is shared, what is published again after a crash is of the dialect that was accepted.
+#[test]
+fn keys_and_times_of_amplitude_and_mixpanel() {
+    for (line, body, keys, sent_at, partition_key) in [
+        (
+            "POST /2/httpapi",
+            r#"{"api_key":"k","client_upload_time":"2026-11-30T06:48:35.520Z","events":[{"insert_id":"a","device_id":"d","user_id":"u"}]}"#,
+            "k",
+            Some("2026-11-30T06:48:35.520000Z"),
+            "d",
+        ),
+        (
+            "POST /",
+            "client=k&e=%5B%7B%22uuid%22%3A%22a%22%2C%22user_id%22%3A%22u%22%7D%5D&upload_time=1796021315520",
+            "k",
+            Some("2026-11-30T06:48:35.520000Z"),
+            "u",
+        ),
+        ("POST /engage", r#"[{"$token":"k","$distinct_id":"u","$set":{"a":1}}]"#, "k", None, "u"),
+        (
+            "GET /track?data=eyJwcm9wZXJ0aWVzIjp7InRva2VuIjoiayIsImRpc3RpbmN0X2lkIjoidSIsIiRkZXZpY2VfaWQiOiJkIiwiJGluc2VydF9pZCI6ImEifX0",
+            "",
+            "k",
+            None,
+            "d",
+        ),
+    ] {
+        let sent = request(line, body.as_bytes());
+        let route = crate::testing::events_route(&sent);
+        let opened = open(&route, &sent, &Limits::default()).expect("opens");
+        assert_eq!(opened.keys().write_keys.join(","), keys, "{line}");
+        let kept = accepted(&sent, "shop");
+        let [(key, event)] = &harvested(&kept, &sent)[..] else { panic!("{line}") };
+        assert_eq!((event.sent_at.map(Micros::to_rfc3339).as_deref(), key.as_str()), (sent_at, partition_key), "{line}");
+        assert_eq!(event.content, Content::Json);
+    }
+    // Capture V1 says in a header when it sent.
+    let sent = with(
+        request("POST /i/v1/analytics/events", br#"{"batch":[{"uuid":"a","distinct_id":"u"}]}"#),
+        "posthog-request-timestamp",
+        "2026-11-30T06:48:35.520Z",
+    );
+    let kept = accepted(&sent, "shop");
+    let [(key, event)] = &harvested(&kept, &sent)[..] else { panic!("one event") };
+    assert_eq!((event.sent_at.map(Micros::to_rfc3339).as_deref(), key.as_str()), (Some("2026-11-30T06:48:35.520000Z"), "u"));
+    // A pixel's call is its path's.
+    let sent = request("GET /pixel/v1/page?anonymousId=d&properties.url=x", b"");
+    let kept = accepted(&sent, "shop");
+    let [(key, event)] = &harvested(&kept, &sent)[..] else { panic!("one event") };
+    assert_eq!((event.envelope.as_deref(), key.as_str(), event.content), (Some("{\"type\":\"page\"}"), "d", Content::Query));
+    // A form without events is what it is.
+    let sent = request("POST /", b"client=k&upload_time=1");
+    assert!(accepted(&sent, "shop").unreadable);
 }
 
 #[test]
@@ -157,7 +236,7 @@ fn who_is_a_browser() {
     }
 }
 
-const LINES: [&str; 10] = [
+const LINES: [&str; 14] = [
     "POST /v1/events",
     "POST /v1/batch",
     "POST /v1/t",
@@ -168,6 +247,10 @@ const LINES: [&str; 10] = [
     "GET /i?e=pv&eid=%ff&duid=a+b&write_key=x",
     "GET /v1/pixel.gif?event_type=x&write_key=secret&event_time=1",
     "GET /e/?data=eyJ1dWlkIjoiYSJ9&token=secret",
+    "POST /",
+    "POST /2/httpapi",
+    "POST /track",
+    "POST /import",
 ];
 
 fn any_piece() -> impl Strategy<Value = &'static str> {

@@ -22,6 +22,26 @@ fn each_dialect_hears_its_own_word() {
         ("POST /e/", "{}", "200 application/json {\"status\":1}"),
         ("POST /batch/", "{}", "200 application/json {\"status\":\"Ok\"}"),
         (
+            "POST /2/httpapi",
+            r#"{"events":[{"insert_id":"a"}]}"#,
+            "200 application/json {\"code\":200,\"events_ingested\":1,\"payload_size_bytes\":30,\"server_upload_time\":0}",
+        ),
+        (
+            "POST /batch",
+            r#"{"events":[]}"#,
+            "200 application/json {\"code\":200,\"events_ingested\":0,\"payload_size_bytes\":13,\"server_upload_time\":0}",
+        ),
+        ("POST /", "e=[]", "200 text/plain; charset=utf-8 success"),
+        ("POST /track?verbose=1", r#"{"properties":{"token":"k"}}"#, "200 application/json {\"status\":1,\"error\":null}"),
+        ("POST /engage", r#"{"$token":"k","$set":{}}"#, "200 text/plain; charset=utf-8 1"),
+        ("POST /track", r#"{"event":"x"}"#, "200 application/json {\"status\":1}"),
+        (
+            "POST /i/v1/analytics/events",
+            r#"{"batch":[{"uuid":"a"},7]}"#,
+            "200 application/json {\"results\":{\"a\":{\"result\":\"ok\"},\"00000000-0000-0000-0000-000000000001\":{\"result\":\"drop\",\"details\":\"not_an_object\"}}}",
+        ),
+        ("POST /import", "[{},{}]", "200 application/json {\"code\":200,\"num_records_imported\":2,\"status\":\"OK\"}"),
+        (
             "POST /v1/events",
             r#"[{"event_id":"a\"b"},7]"#,
             "200 application/json {\"request_id\":\"00000000-0000-0000-0000-000000000007\",\"accepted\":1,\"durability\":\"spool\",\"events\":[{\"index\":0,\"event_id\":\"a\\\"b\",\"status\":\"accepted\"},{\"index\":1,\"event_id\":\"00000000-0000-0000-0000-000000000001\",\"status\":\"rejected\",\"reason\":\"not_an_object\"}]}",
@@ -79,6 +99,23 @@ fn refusals_mean_for_the_sdk_what_they_mean_for_us() {
             RefusalReason::RateLimited,
             "503 application/json {\"type\":\"server_error\",\"code\":\"rate_limited\",\"detail\":\"this source sends faster than its rate\",\"attr\":null}",
         ),
+        (
+            "POST /i/v1/analytics/events",
+            RefusalReason::RateLimited,
+            "503 application/json {\"type\":\"server_error\",\"code\":\"rate_limited\",\"detail\":\"this source sends faster than its rate\",\"attr\":null}",
+        ),
+        (
+            "POST /2/httpapi",
+            RefusalReason::RateLimited,
+            "429 application/json {\"code\":429,\"error\":\"this source sends faster than its rate\",\"reason\":\"rate_limited\"}",
+        ),
+        ("POST /", RefusalReason::Overloaded, "503 text/plain; charset=utf-8 overloaded"),
+        (
+            "POST /import",
+            RefusalReason::UnknownWriteKey,
+            "401 application/json {\"code\":401,\"error\":\"the write key belongs to no source\",\"status\":\"unknown_write_key\"}",
+        ),
+        ("POST /groups", RefusalReason::Overloaded, "503 text/plain; charset=utf-8 0"),
         ("POST /com.snowplowanalytics.snowplow/tp2", RefusalReason::Overloaded, "503 text/plain; charset=utf-8 overloaded"),
         (
             "POST /api/s/page",

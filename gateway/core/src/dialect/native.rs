@@ -7,11 +7,12 @@ use forebay_schemas::json::write_string;
 use std::fmt::Write;
 
 pub const SPEC: Spec = Spec {
-    list: "batch",
+    list: Some("batch"),
     lines: true,
-    id: "event_id",
+    id: Some("event_id"),
     other_id: None,
     times: &["event_time"],
+    nested_times: &[],
     sent_at: &["sent_at"],
     transport: &["sent_at", "sent_mono_ms", "write_key", "client_report"],
     keys: &["write_key"],

@@ -1,16 +1,18 @@
 //! PostHog's dialect: one event, an array, or `{"api_key","batch":[…],"sent_at"}`.
 
 use super::Spec;
+use crate::accept::Accepted;
 use forebay_schemas::json::write_string;
 
 pub const SPEC: Spec = Spec {
-    list: "batch",
+    list: Some("batch"),
     lines: false,
-    id: "uuid",
-    other_id: Some(("properties", "$insert_id")),
+    id: Some("uuid"),
+    other_id: Some("$insert_id"),
     times: &["timestamp"],
+    nested_times: &[],
     sent_at: &["sent_at"],
-    transport: &["sent_at", "offset", "api_key", "token"],
+    transport: &["sent_at", "created_at", "offset", "api_key", "token"],
     keys: &["api_key", "token"],
     app_id: None,
     nested: Some("properties"),
@@ -19,6 +21,30 @@ pub const SPEC: Spec = Spec {
 
 /// The query parameter with which old SDKs tell the time of sending, in milliseconds.
 pub const SENT_AT_PARAM: &str = "_";
+
+/// The header in which Capture V1 tells the time of sending, anew with each attempt.
+pub const SENT_AT_HEADER: &str = "posthog-request-timestamp";
+
+/// Capture V1's answer: the SDK sends again what has no result, or `retry`, and never what is `ok` or `drop`.
+pub fn results(accepted: &Accepted) -> String {
+    let mut out = String::from(r#"{"results":{"#);
+    for (index, event) in accepted.events.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write_string(event.event_id.as_str(), &mut out);
+        match accepted.rejection(event) {
+            None => out.push_str(r#":{"result":"ok"}"#),
+            Some(reason) => {
+                out.push_str(r#":{"result":"drop","details":""#);
+                out.push_str(reason.name());
+                out.push_str("\"}");
+            }
+        }
+    }
+    out.push_str("}}");
+    out
+}
 
 /// Nothing but capturing is on: no recording, heat maps, flags. `surveys` is left out: told `false`, posthog-js still
 /// loads the script that would show them, twice a page.

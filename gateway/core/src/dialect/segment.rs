@@ -4,11 +4,12 @@ use super::Spec;
 use forebay_schemas::json::write_string;
 
 pub const SPEC: Spec = Spec {
-    list: "batch",
+    list: Some("batch"),
     lines: false,
-    id: "messageId",
+    id: Some("messageId"),
     other_id: None,
     times: &["timestamp", "originalTimestamp"],
+    nested_times: &[],
     sent_at: &["sentAt"],
     transport: &["sentAt", "_metadata", "writeKey"],
     keys: &["writeKey"],

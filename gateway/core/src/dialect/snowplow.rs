@@ -5,11 +5,12 @@ use crate::split;
 use crate::text::Text;
 
 pub const SPEC: Spec = Spec {
-    list: "data",
+    list: Some("data"),
     lines: false,
-    id: "eid",
+    id: Some("eid"),
     other_id: None,
     times: &["dtm", "ttm"],
+    nested_times: &[],
     sent_at: &["stm"],
     transport: &["stm", "schema"],
     keys: &[],

@@ -44,6 +44,29 @@ fn run(body: &[u8], encoding: &str, query: &str) -> Result<Bytes, TooLarge> {
 }
 
 #[test]
+fn halves_of_characters_in_base64_are_made_whole() {
+    let cesu8 = |text: &str| {
+        let mut out = Vec::new();
+        for unit in text.encode_utf16() {
+            match char::from_u32(u32::from(unit)) {
+                Some(character) => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+                None => out.extend_from_slice(&[0xe0 | (unit >> 12) as u8, 0x80 | (unit >> 6 & 0x3f) as u8, 0x80 | (unit & 0x3f) as u8]),
+            }
+        }
+        out
+    };
+    for text in [EVENT, "{\"a\":\"\u{10000}\u{10ffff}é日\"}"] {
+        assert_ne!(cesu8(text), text.as_bytes());
+        let body = format!("data={}", percent(&b64(&cesu8(text))));
+        assert_eq!(run(body.as_bytes(), "", "").expect("small"), text.as_bytes());
+    }
+    // Half a character stays what it is, and so does what no base64 was.
+    let half = b"{\"a\":\"\xed\xa0\xbd\"}";
+    assert_eq!(run(b64(half).as_bytes(), "", "").expect("small"), &half[..]);
+    assert_eq!(run(&cesu8(EVENT), "", "").expect("small"), cesu8(EVENT));
+}
+
+#[test]
 fn every_layer_comes_off_whatever_the_label() {
     let event = EVENT.as_bytes();
     for (body, encoding, query) in [
