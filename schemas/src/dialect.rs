@@ -9,11 +9,23 @@ pub enum Dialect {
     Posthog,
     Amplitude,
     Mixpanel,
+    /// Google Analytics 4, Measurement Protocol.
+    Ga4,
+    /// CloudEvents 1.0 over HTTP.
+    CloudEvents,
 }
 
 impl Dialect {
-    pub const ALL: [Dialect; 6] =
-        [Dialect::Native, Dialect::Segment, Dialect::Snowplow, Dialect::Posthog, Dialect::Amplitude, Dialect::Mixpanel];
+    pub const ALL: [Dialect; 8] = [
+        Dialect::Native,
+        Dialect::Segment,
+        Dialect::Snowplow,
+        Dialect::Posthog,
+        Dialect::Amplitude,
+        Dialect::Mixpanel,
+        Dialect::Ga4,
+        Dialect::CloudEvents,
+    ];
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Native => "native",
@@ -22,6 +34,8 @@ impl Dialect {
             Dialect::Posthog => "posthog",
             Dialect::Amplitude => "amplitude",
             Dialect::Mixpanel => "mixpanel",
+            Dialect::Ga4 => "ga4",
+            Dialect::CloudEvents => "cloudevents",
         }
     }
     pub fn from_name(name: &str) -> Option<Dialect> {

@@ -48,6 +48,15 @@ pub fn of(dialect: Dialect, payload: &Json<'_>) -> u64 {
                 None => fact.told(Some(payload), &of_a_mixpanel_sender),
             }
         }
+        Dialect::Ga4 => {
+            fact.names(payload, ["name"], ["timestamp_micros"]);
+            fact.told(payload.get("params"), &|name| name == "engagement_time_msec");
+        }
+        Dialect::CloudEvents => {
+            fact.names(payload, ["type", "source", "subject"], ["time"]);
+            fact.told(payload.get("data"), whole);
+            fact.told(payload.get("data_base64"), whole);
+        }
     }
     fact.fingerprint()
 }

@@ -5,10 +5,10 @@
 //! Invariants: never panics, whatever the bytes; refuses only by a named limit or an unknown path; a body that cannot
 //! be inflated or split is one event of bytes (design §5.6).
 
-use crate::dialect::{self, amplitude, snowplow, spec};
-use crate::headers::{self, AddressHeaders, landed, landed_target};
+use crate::dialect::{self, amplitude, cloudevents, own, snowplow, spec};
+use crate::headers::{self, AddressHeaders, Head, landed, landed_target};
 use crate::identity::Identifier;
-use crate::inflate::{Hints, TooLarge, inflate};
+use crate::inflate::{Hints, TooLarge, inflate, labelled_alone};
 use crate::keys::{self, Keys};
 use crate::limits::Limits;
 use crate::query;
@@ -23,7 +23,7 @@ use forebay_schemas::limit;
 use forebay_schemas::reason::Reason;
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::raw_request::{EventRef, RawRequest};
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, Method};
 use std::ops::Range;
 use uuid::Uuid;
 
@@ -91,14 +91,15 @@ pub fn open(route: &EventsRoute, request: &Request, limits: &Limits) -> Result<O
     if request.body.len() > limits.wire_bytes {
         return Err(Refusal::over(RefusalReason::BodyTooLarge, limits.wire_bytes));
     }
-    let encoding = headers::list(request.headers.get_all(http::header::CONTENT_ENCODING).iter().map(HeaderValue::as_bytes));
+    let head = Head::Sent(&request.headers);
+    let route = dialect::of_head(route, head);
     let too_large = |TooLarge| Refusal::over(RefusalReason::InflatedTooLarge, limits.inflated_bytes);
     let target = landed_target(&request.target);
-    let decoded = decode(route.form, &target, &encoding, &request.body, Some(limits.inflated_bytes)).map_err(too_large)?;
+    let decoded = decode(route.form, &target, head, &request.body, Some(limits.inflated_bytes)).map_err(too_large)?;
     if route.form == Form::BodyOfShape && !snowplow::looks_like(&decoded) {
         return Err(RefusalReason::NotFound.into());
     }
-    let route = dialect::of_shape(route, &request.target, &decoded);
+    let route = dialect::of_shape(&route, &request.target, &decoded);
     let spec = spec(route.dialect);
     let (events, unreadable) = match places(&route, &decoded, limits.events) {
         Ok(events) => (events, false),
@@ -106,6 +107,7 @@ pub fn open(route: &EventsRoute, request: &Request, limits: &Limits) -> Result<O
         Err(SplitError::Unreadable) => (std::iter::once(0..decoded.len()).collect(), true),
     };
     let mut keys = keys::from_head(&request.headers, &request.target);
+    keys::from_query(&mut keys, &request.target, own(route.dialect));
     if !unreadable && route.form != Form::Query {
         keys::from_body(&mut keys, &decoded, &events, spec);
     }
@@ -130,8 +132,9 @@ pub fn accept(route: &EventsRoute, request: &Request, source: &str, limits: &Lim
 }
 
 /// What events' offsets point into: the query as it is landed, or what stands in the body once its layers are off.
-pub(crate) fn decode(form: Form, landed_target: &str, encoding: &[u8], body: &Bytes, max: Option<usize>) -> Result<Bytes, TooLarge> {
+pub(crate) fn decode(form: Form, landed_target: &str, head: Head<'_>, body: &Bytes, max: Option<usize>) -> Result<Bytes, TooLarge> {
     let (_, query) = query::split(landed_target);
+    let encoding = &*head.encoding();
     match form {
         Form::Query => Ok(Bytes::copy_from_slice(query.as_bytes())),
         Form::QueryData => {
@@ -140,6 +143,10 @@ pub(crate) fn decode(form: Form, landed_target: &str, encoding: &[u8], body: &By
         }
         Form::Body | Form::BodyOfShape => inflate(body, Hints { encoding, query }, max),
         Form::Fields => Ok(amplitude::of_form(&inflate(body, Hints { encoding, query }, max)?)),
+        Form::Data => {
+            let event = cloudevents::of_binary(head, &labelled_alone(body, encoding, max)?);
+            if max.is_some_and(|max| event.len() > max) { Err(TooLarge) } else { Ok(event) }
+        }
     }
 }
 
@@ -147,6 +154,8 @@ pub(crate) fn decode(form: Form, landed_target: &str, encoding: &[u8], body: &By
 pub(crate) fn places(route: &EventsRoute, decoded: &[u8], max: usize) -> Result<Vec<Range<usize>>, SplitError> {
     match route.form {
         Form::Query => Ok(std::iter::once(0..decoded.len()).collect()),
+        Form::Data if cloudevents::is_json(decoded) => Ok(std::iter::once(0..decoded.len()).collect()),
+        Form::Data => Err(SplitError::Unreadable),
         Form::Body | Form::BodyOfShape | Form::Fields | Form::QueryData => split::events(decoded, spec(route.dialect), max),
     }
 }
@@ -183,7 +192,9 @@ impl Opened {
             let (event_id, id_origin) = match (self.unreadable, self.route.form) {
                 (true, _) => (EventId::from_uuid(fresh()), IdOrigin::Assigned),
                 (false, Form::Query) => identifier.identify(Text::Query(bytes), fresh),
-                (false, Form::Body | Form::BodyOfShape | Form::Fields | Form::QueryData) => identifier.identify(Text::Json(bytes), fresh),
+                (false, Form::Body | Form::BodyOfShape | Form::Fields | Form::QueryData | Form::Data) => {
+                    identifier.identify(Text::Json(bytes), fresh)
+                }
             };
             EventRef { event_id, id_origin, offset: place.start as u64, length: place.len() as u64 }
         };

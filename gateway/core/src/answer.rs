@@ -5,7 +5,7 @@
 //! answered by its GIF with the honest status.
 
 use crate::accept::Accepted;
-use crate::dialect::{amplitude, native, posthog, segment};
+use crate::dialect::{amplitude, ga4, native, posthog, segment};
 use crate::limits::Limits;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::route::{EventsRoute, Reply, Route, StartupRoute};
@@ -44,6 +44,9 @@ impl Answer {
         self.headers.push((name, value));
         self
     }
+    fn empty(status: u16) -> Answer {
+        Answer { status, content_type: None, headers: Vec::new(), body: Bytes::new() }
+    }
     fn pixel(status: u16) -> Answer {
         Answer::new(status, "image/gif", GIF)
             .with(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store, must-revalidate"))
@@ -53,10 +56,11 @@ impl Answer {
     }
 }
 
-/// For a request that is durable in class `durability` (`spool`): 200. A body that could not be read is kept as well;
-/// its sender hears 400 if it is a server, 200 if it is a browser, which could do nothing but send it again.
+/// For a request that is durable in class `durability` (`spool`): 200, of GA4 204. A body that could not be read is kept as well;
+/// its sender hears 400 if it is a server, 200 if it is a browser, which could do nothing but send it again. GA4's senders
+/// know no error.
 pub fn accepted(accepted: &Accepted, request_id: RequestId, durability: &'static str) -> Answer {
-    if accepted.unreadable && !accepted.browser {
+    if accepted.unreadable && !accepted.browser && accepted.route.reply != Reply::Ga4 {
         let detail = "the body could not be read; it is kept as it arrived";
         return failure(Some(&accepted.route), 400, UNREADABLE, detail, request_id, None);
     }
@@ -75,6 +79,7 @@ pub fn accepted(accepted: &Accepted, request_id: RequestId, durability: &'static
         Reply::MixpanelImport => {
             Answer::new(200, JSON, format!(r#"{{"code":200,"num_records_imported":{},"status":"OK"}}"#, accepted.events.len()))
         }
+        Reply::Ga4 => Answer::empty(204),
         Reply::Pixel => Answer::pixel(200),
     }
 }
@@ -131,6 +136,7 @@ fn failure(
         Some(Reply::Mixpanel) => Answer::new(status, TEXT, &b"0"[..]),
         Some(Reply::MixpanelVerbose) => Answer::new(status, JSON, format!(r#"{{"status":0,"error":{text}}}"#)),
         Some(Reply::MixpanelImport) => Answer::new(status, JSON, format!(r#"{{"code":{status},"error":{text},"status":"{reason}"}}"#)),
+        Some(Reply::Ga4) => Answer::empty(status),
         Some(Reply::Pixel) => Answer::pixel(status),
     };
     match retry_after_s {
@@ -159,11 +165,12 @@ pub fn startup(route: &StartupRoute) -> Answer {
         StartupRoute::PosthogFlags => Answer::new(200, JSON, posthog::flags()),
         StartupRoute::PosthogConfig { token } => Answer::new(200, JSON, posthog::config(token)),
         StartupRoute::PosthogConfigScript { token } => Answer::new(200, SCRIPT, posthog::config_script(token)),
+        StartupRoute::Ga4Validation => Answer::new(200, JSON, ga4::VALIDATION),
     }
 }
 
 pub fn preflight() -> Answer {
-    Answer { status: 204, content_type: None, headers: Vec::new(), body: Bytes::new() }
+    Answer::empty(204)
 }
 
 /// `GET /v1/limits`.

@@ -9,8 +9,11 @@ pub mod snowplow;
 pub mod posthog;
 pub mod amplitude;
 pub mod mixpanel;
+pub mod ga4;
+pub mod cloudevents;
 
-use crate::route::{EventsRoute, Reply};
+use crate::headers::Head;
+use crate::route::{EventsRoute, Form, Reply};
 use forebay_schemas::dialect::Dialect;
 
 /// Names of a dialect's members, all at the top level of an event or beside the list of events.
@@ -24,7 +27,8 @@ pub struct Spec {
     pub id: Option<&'static str>,
     /// The id's other place: in `nested`, or in the event where there is none.
     pub other_id: Option<&'static str>,
-    /// The client's time. An event with one of them can be known by its content.
+    /// The client's time. An event with one of them can be known by its content. One that is in `envelope` too is every
+    /// event's where it stands beside the list.
     pub times: &'static [&'static str],
     /// The same in `nested`.
     pub nested_times: &'static [&'static str],
@@ -40,6 +44,27 @@ pub struct Spec {
     pub nested: Option<&'static str>,
     /// Members beside the list that go on with each event as its `envelope`.
     pub envelope: &'static [&'static str],
+}
+
+/// Names that a dialect shares with no other. Most dialects have none: everybody's stand in `key` and `keys`.
+#[derive(Debug)]
+pub struct Own {
+    /// Names of the query that hold a write key, on this dialect's routes alone.
+    pub query_keys: &'static [&'static str],
+    /// Members that hold a device id, the first that is there first.
+    pub devices: &'static [&'static str],
+    /// The same for user ids.
+    pub users: &'static [&'static str],
+}
+
+impl Own {
+    const NONE: Own = Own { query_keys: &[], devices: &[], users: &[] };
+}
+
+/// The route, once the head is known: attributes in the headers make the body an event's data (CloudEvents).
+pub(crate) fn of_head(route: &EventsRoute, head: Head<'_>) -> EventsRoute {
+    let form = if route.dialect == Dialect::CloudEvents && cloudevents::is_binary(head) { Form::Data } else { route.form };
+    EventsRoute { form, ..*route }
 }
 
 /// Of two dialects that share a route, the one whose shape the body has (dialects.md). Mixpanel answers as the query asks.
@@ -64,5 +89,15 @@ pub fn spec(dialect: Dialect) -> &'static Spec {
         Dialect::Posthog => &posthog::SPEC,
         Dialect::Amplitude => &amplitude::SPEC,
         Dialect::Mixpanel => &mixpanel::SPEC,
+        Dialect::Ga4 => &ga4::SPEC,
+        Dialect::CloudEvents => &cloudevents::SPEC,
+    }
+}
+
+pub fn own(dialect: Dialect) -> &'static Own {
+    match dialect {
+        Dialect::Native | Dialect::Segment | Dialect::Snowplow | Dialect::Posthog | Dialect::Amplitude | Dialect::Mixpanel => &Own::NONE,
+        Dialect::Ga4 => &ga4::OWN,
+        Dialect::CloudEvents => &cloudevents::OWN,
     }
 }

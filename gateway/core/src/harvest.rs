@@ -6,8 +6,8 @@
 //! is equal to what was published before.
 
 use crate::accept::{decode, places};
-use crate::dialect::{Spec, posthog, segment, spec};
-use crate::headers;
+use crate::dialect::{self, Spec, own, posthog, segment, spec};
+use crate::headers::{self, Head};
 use crate::key::{Ids, partition_key};
 use crate::limits::Limits;
 use crate::query;
@@ -27,9 +27,7 @@ use std::ops::Range;
 
 /// The decoded body of a landed record, as `Accepted::decoded` was. No limit applies: it was kept.
 pub fn decode_again(raw: &RawRequest) -> Bytes {
-    let encodings = raw.headers.iter().filter(|header| header.name == "content-encoding");
-    let encoding = headers::list(encodings.filter_map(|header| header.value.as_deref()));
-    decode(route_of(raw).form, &raw.target, &encoding, &raw.body, None).unwrap_or_else(|_| raw.body.clone())
+    decode(route_of(raw).form, &raw.target, Head::Landed(&raw.headers), &raw.body, None).unwrap_or_else(|_| raw.body.clone())
 }
 
 /// `each`, collected.
@@ -42,12 +40,12 @@ pub fn harvest(raw: &RawRequest, decoded: &Bytes, limits: &Limits) -> Vec<(Strin
 /// Visits each event with its partition key, in order. One record is filled anew for each event, so a visit is cheap.
 pub fn each(raw: &RawRequest, decoded: &Bytes, limits: &Limits, visit: &mut dyn FnMut(&str, &Harvested)) {
     let route = route_of(raw);
-    let spec = spec(raw.dialect);
+    let (spec, own) = (spec(raw.dialect), own(raw.dialect));
     let ranges: Vec<Range<usize>> = raw.events.iter().map(|event| range(event.offset, event.length, decoded.len())).collect();
     let unreadable = is_unreadable(raw, decoded, &route);
     let mut sent_at = None;
     let mut envelope = String::new();
-    let around = Ids::beside(if unreadable { b"" } else { decoded }, &ranges, |key, value| {
+    let around = Ids::beside(if unreadable { b"" } else { decoded }, &ranges, own, |key, value| {
         if spec.sent_at.iter().any(|name| key == name.as_bytes()) {
             sent_at = time(Value::Json(value)).or(sent_at);
         }
@@ -64,15 +62,15 @@ pub fn each(raw: &RawRequest, decoded: &Bytes, limits: &Limits, visit: &mut dyn 
         let content = match route.form {
             _ if unreadable || slice.len() > limits.event_bytes => Content::Bytes,
             Form::Query => Content::Query,
-            Form::Body | Form::BodyOfShape | Form::Fields | Form::QueryData => Content::Json,
+            Form::Body | Form::BodyOfShape | Form::Fields | Form::QueryData | Form::Data => Content::Json,
         };
         let text = match (unreadable, route.form) {
             (true, _) => Text::Json(b""),
             (false, Form::Query) => Text::Query(&slice),
-            (false, Form::Body | Form::BodyOfShape | Form::Fields | Form::QueryData) => Text::Json(&slice),
+            (false, Form::Body | Form::BodyOfShape | Form::Fields | Form::QueryData | Form::Data) => Text::Json(&slice),
         };
         let mut told = Told::default();
-        let ids = Ids::of(text, spec, |key, value| told.hear(key, value, spec));
+        let ids = Ids::of(text, spec, own, |key, value| told.hear(key, value, spec));
         let key = partition_key(&ids, &around, &reference.event_id);
         let cut = content == Content::Bytes && slice.len() > limit::CUT_BYTES;
         let event = out.get_or_insert_with(|| blank(raw, user_agent.clone(), headers.clone()));
@@ -137,7 +135,7 @@ fn sent_at_of_head(raw: &RawRequest) -> Option<Micros> {
             param.as_deref().and_then(lenient).or_else(|| time_of_header(raw, posthog::SENT_AT_HEADER))
         }
         Dialect::Segment => time_of_header(raw, segment::SENT_AT_HEADER),
-        Dialect::Native | Dialect::Snowplow | Dialect::Amplitude | Dialect::Mixpanel => None,
+        Dialect::Native | Dialect::Snowplow | Dialect::Amplitude | Dialect::Mixpanel | Dialect::Ga4 | Dialect::CloudEvents => None,
     }
 }
 
@@ -186,7 +184,7 @@ fn route_of(raw: &RawRequest) -> EventsRoute {
     let method = http::Method::from_bytes(raw.method.as_bytes()).unwrap_or(http::Method::POST);
     match route(&method, &raw.target) {
         Route::Events(route) if route.dialect == raw.dialect || route.shared == Some(raw.dialect) => {
-            EventsRoute { dialect: raw.dialect, ..route }
+            dialect::of_head(&EventsRoute { dialect: raw.dialect, ..route }, Head::Landed(&raw.headers))
         }
         _ => EventsRoute {
             dialect: raw.dialect,

@@ -1,10 +1,11 @@
 //! What of a request's head is landed (design §4.1), and what of it goes on with each event.
 //!
 //! Owns: the closed lists. Does not own: write keys in bodies, which are public identifiers and stay.
-//! Invariants: a header on no list is landed by name and length alone; a secret becomes `*` of equal length, so that
-//! lengths and offsets stand; after `SP-Anonymous` no address and no cookie is landed.
+//! Invariants: a header on no list is landed by name and length alone, but for the attributes of a CloudEvent, which are the
+//! event; a secret becomes `*` of equal length, so that lengths and offsets stand; after `SP-Anonymous` no address and no
+//! cookie is landed.
 
-use crate::dialect::snowplow;
+use crate::dialect::{cloudevents, snowplow};
 use crate::query;
 use bytes::Bytes;
 use forebay_schemas::wire::raw_request::Header;
@@ -96,6 +97,39 @@ const QUERY_SECRETS: [&str; 13] = [
 const HARVESTED: [&str; 8] =
     ["accept-language", "dnt", "origin", "referer", "sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform", "sec-gpc"];
 
+/// The headers of a request, as they came or as they were landed: what is read of both must be landed.
+#[derive(Clone, Copy)]
+pub(crate) enum Head<'a> {
+    Sent(&'a HeaderMap),
+    Landed(&'a [Header]),
+}
+
+impl<'a> Head<'a> {
+    /// Visits names and values, the values of one name in their order.
+    pub(crate) fn visit(self, mut visit: impl FnMut(&'a str, &'a [u8])) {
+        match self {
+            Head::Sent(headers) => headers.iter().for_each(|(name, value)| visit(name.as_str(), value.as_bytes())),
+            Head::Landed(headers) => {
+                headers
+                    .iter()
+                    .filter_map(|header| Some((&*header.name, header.value.as_deref()?)))
+                    .for_each(|(name, value)| visit(name, value));
+            }
+        }
+    }
+
+    /// `Content-Encoding`, as one line.
+    pub(crate) fn encoding(self) -> Cow<'a, [u8]> {
+        let mut lines = Vec::new();
+        self.visit(|name, value| {
+            if name == http::header::CONTENT_ENCODING.as_str() {
+                lines.push(value);
+            }
+        });
+        list(lines.into_iter())
+    }
+}
+
 /// Snowplow's `SP-Anonymous`: the sender wants no address and no cookie kept. Acts before the spool.
 pub fn anonymous(headers: &HeaderMap) -> bool {
     headers.contains_key("sp-anonymous")
@@ -112,12 +146,19 @@ fn header(name: &HeaderName, value: &HeaderValue, hide_addresses: bool, hide_coo
     let is_in = |list: &[&str]| list.binary_search(&name.as_str()).is_ok();
     let kept = if is_in(&SECRETS) {
         Some(if name == http::header::COOKIE && !hide_cookies { cookies(bytes) } else { vec![b'*'; bytes.len()].into() })
-    } else if is_in(&LANDED) || (is_in(&ADDRESSES) && !hide_addresses) {
+    } else if is_in(&LANDED) || is_attribute(name) || (is_in(&ADDRESSES) && !hide_addresses) {
         Some(Bytes::copy_from_slice(bytes))
     } else {
         None
     };
     Header { name: name.as_str().to_owned(), value: kept, length: u32::try_from(bytes.len()).unwrap_or(u32::MAX) }
+}
+
+/// CloudEvents' attributes are the event itself, which could not be made again without them. They hold no credentials: the
+/// specification keeps those out, since attributes are there to be read by every router on the way. They are bounded as all
+/// headers are.
+fn is_attribute(name: &HeaderName) -> bool {
+    name.as_str().starts_with(cloudevents::PREFIX)
 }
 
 /// Every cookie by its name; only the named one with its value. A broken pair does not spoil its neighbours.
@@ -176,7 +217,7 @@ pub(crate) fn harvested(landed: &[Header]) -> (Option<String>, Vec<(String, Stri
 }
 
 /// The lines of a header that is a list, as the one line that they mean (RFC 9110, 5.3).
-pub(crate) fn list<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Cow<'a, [u8]> {
+fn list<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Cow<'a, [u8]> {
     let first = Cow::Borrowed(lines.next().unwrap_or_default());
     lines.fold(first, |line, next| Cow::Owned([&line, next].join(&b',')))
 }
@@ -212,6 +253,7 @@ mod tests {
                     ("authorization", "Basic d2s6"),
                     ("cookie", "a=1; sp=abc;AS_JSON={\\\"k\\\":\\\"v\\\"}; x"),
                     ("x-custom", "secret"),
+                    ("ce-source", "/shop"),
                     ("x-forwarded-for", "192.0.2.1"),
                 ],
                 AddressHeaders::Land
@@ -221,6 +263,7 @@ mod tests {
                 "authorization ********** 10",
                 "cookie a=*; sp=abc;AS_JSON=*************;** 36",
                 "x-custom - 6",
+                "ce-source /shop 5",
                 "x-forwarded-for 192.0.2.1 9"
             ]
         );

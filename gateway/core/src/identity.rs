@@ -1,17 +1,17 @@
 //! Identity: the id of each event (design §5.4), so that the same fact sent again has the same id (law A4).
 //!
 //! In order: the id that the SDK gave; with an `Idempotency-Key` a UUIDv8 of (source, key, content, n); with a client
-//! time a UUIDv8 of (source, content, n); else a fresh UUIDv7, marked `assigned`. UUIDv8s are made by `id::derived`:
-//! SHA-256 over length-prefixed parts, its first 16 bytes, version and variant bits set. Content is two parts: the
-//! canonical JSON of the event, and the SHA-256 of that of what stands beside the list (nothing, if nothing does), both
-//! less what changes with each attempt (`Spec::transport`).
+//! time (in the event, or beside the list where it goes on with each event) a UUIDv8 of (source, content, n); else a fresh
+//! UUIDv7, marked `assigned`. UUIDv8s are made by `id::derived`: SHA-256 over length-prefixed parts, its first 16 bytes,
+//! version and variant bits set. Content is two parts: the canonical JSON of the event, and the SHA-256 of that of what
+//! stands beside the list (nothing, if nothing does), both less what changes with each attempt (`Spec::transport`).
 //! `n` counts, from 0, earlier events of the request with equal content. An id over 256 bytes, or one that is no text,
 //! becomes the UUIDv8 of its bytes. Golden vectors: `schemas/vectors/identity.json`.
 //! Invariant: a function of source, event, envelope and key alone; nothing is stamped into the payload.
 
 use crate::dialect::Spec;
 use crate::split;
-use crate::text::{Id, Text, Value};
+use crate::text::{Id, Text, Value, unescape};
 use forebay_schemas::canonical;
 use forebay_schemas::id::{EventId, IdOrigin, derived};
 use forebay_schemas::json::{self, Json};
@@ -37,6 +37,8 @@ pub struct Identifier<'a> {
     /// Digest of what stands around the events, made when it is first needed: a large envelope is hashed once, not
     /// with each of its events.
     envelope: Option<Vec<u8>>,
+    /// Whether a client time stands around the events, looked up when it is first needed.
+    time_beside: Option<bool>,
     /// How often each content was seen, by the id that it would have without a count.
     seen: BTreeMap<Uuid, u64>,
 }
@@ -49,7 +51,7 @@ impl<'a> Identifier<'a> {
         decoded: &'a [u8],
         events: &'a [Range<usize>],
     ) -> Identifier<'a> {
-        Identifier { source, spec, idempotency_key, decoded, events, envelope: None, seen: BTreeMap::new() }
+        Identifier { source, spec, idempotency_key, decoded, events, envelope: None, time_beside: None, seen: BTreeMap::new() }
     }
 
     pub fn identify(&mut self, event: Text<'_>, fresh: &mut dyn FnMut() -> Uuid) -> (EventId, IdOrigin) {
@@ -57,6 +59,7 @@ impl<'a> Identifier<'a> {
         if let Some(id) = given {
             return (id, IdOrigin::Client);
         }
+        let has_time = has_time || self.time_beside();
         let (domain, key, origin) = match self.idempotency_key {
             Some(key) => (IDEMPOTENCY_KEY, key, IdOrigin::IdempotencyKey),
             None if has_time => (CONTENT, &b""[..], IdOrigin::Content),
@@ -71,6 +74,26 @@ impl<'a> Identifier<'a> {
         *count += 1;
         let [source, key, content, around] = parts;
         (EventId::from_uuid(derived(domain, &[source, key, content, around, &n])), origin)
+    }
+
+    /// Whether what stands beside the list gives each event a time: one that goes on with it.
+    fn time_beside(&mut self) -> bool {
+        let Spec { times, envelope, .. } = self.spec;
+        let of_each = |key: &[u8]| [times, envelope].iter().all(|names| names.iter().any(|name| key == name.as_bytes()));
+        if !times.iter().any(|name| envelope.contains(name)) {
+            return false;
+        }
+        let (decoded, events) = (self.decoded, self.events);
+        *self.time_beside.get_or_insert_with(|| {
+            let mut found = false;
+            split::beside(decoded, events, &mut |key, value| {
+                if of_each(&unescape(key)) {
+                    // Of repeated names the last counts.
+                    found = !matches!(Value::Json(value).id(), Id::Absent);
+                }
+            });
+            found
+        })
     }
 
     /// The id that the client gave, and whether there is a client time.

@@ -39,6 +39,10 @@ struct Cap {
 }
 
 impl Cap {
+    /// `None` for a body that was accepted under its limit before.
+    fn new(max: Option<usize>) -> Cap {
+        Cap { bytes: max.unwrap_or(usize::MAX), ratio: max.is_some() }
+    }
     fn of(self, input: usize) -> usize {
         if !self.ratio {
             return self.bytes;
@@ -49,10 +53,30 @@ impl Cap {
 
 /// The body without its encodings; `max` bytes at most, `None` for a body that was accepted under its limit before.
 pub fn inflate(body: &Bytes, hints: Hints<'_>, max: Option<usize>) -> Result<Bytes, TooLarge> {
-    let cap = Cap { bytes: max.unwrap_or(usize::MAX), ratio: max.is_some() };
+    let cap = Cap::new(max);
+    let (mut bytes, mut layers) = decoded(body, hints.encoding, cap)?;
+    let mut lz = is_lz(query::param(hints.query, "compression").as_deref());
+    while layers < limit::BODY_LAYERS && !is_json(&bytes) {
+        let Some(inner) = sniffed(&bytes, &mut lz, cap)? else { break };
+        bytes = inner;
+        layers += 1;
+    }
+    if bytes.len() > cap.bytes { Err(TooLarge) } else { Ok(bytes) }
+}
+
+/// The body without the encodings that its label names, and no others: for a body that is data, whose own form is nobody's to
+/// take off.
+pub(crate) fn labelled_alone(body: &Bytes, encoding: &[u8], max: Option<usize>) -> Result<Bytes, TooLarge> {
+    let cap = Cap::new(max);
+    let (bytes, _) = decoded(body, encoding, cap)?;
+    if bytes.len() > cap.bytes { Err(TooLarge) } else { Ok(bytes) }
+}
+
+/// The body without the encodings of its label, and how many they were.
+fn decoded(body: &Bytes, encoding: &[u8], cap: Cap) -> Result<(Bytes, usize), TooLarge> {
     let mut bytes = body.clone();
     let mut layers = 0;
-    for coding in hints.encoding.rsplit(|b| *b == b',').map(<[u8]>::trim_ascii) {
+    for coding in encoding.rsplit(|b| *b == b',').map(<[u8]>::trim_ascii) {
         if layers == limit::BODY_LAYERS {
             break;
         }
@@ -61,13 +85,7 @@ pub fn inflate(body: &Bytes, hints: Hints<'_>, max: Option<usize>) -> Result<Byt
             layers += 1;
         }
     }
-    let mut lz = is_lz(query::param(hints.query, "compression").as_deref());
-    while layers < limit::BODY_LAYERS && !is_json(&bytes) {
-        let Some(inner) = sniffed(&bytes, &mut lz, cap)? else { break };
-        bytes = inner;
-        layers += 1;
-    }
-    if bytes.len() > cap.bytes { Err(TooLarge) } else { Ok(bytes) }
+    Ok((bytes, layers))
 }
 
 fn is_json(bytes: &[u8]) -> bool {

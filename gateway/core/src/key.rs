@@ -2,9 +2,10 @@
 //! address, place or attempt, so that every copy of a fact meets the others in one partition.
 //!
 //! The first of a device id, a user id, the event id; a device id beside the list comes before a user id in the event.
+//! A few names are one dialect's alone (`dialect::Own`).
 //! Golden vectors: `schemas/vectors/partition_key.json`.
 
-use crate::dialect::Spec;
+use crate::dialect::{Own, Spec};
 use crate::split;
 use crate::text::{Text, Value};
 use forebay_schemas::id::EventId;
@@ -16,6 +17,8 @@ use std::ops::Range;
 const NAMES: [&str; 10] =
     ["anonymousId", "anonymous_id", "duid", "$device_id", "device_id", "userId", "user_id", "uid", "distinct_id", "$distinct_id"];
 const DEVICES: usize = 5;
+/// How many names a dialect may have besides (`Own`): its device ids, then its user ids.
+const OWN_NAMES: usize = 4;
 /// What may stand one level deeper (`Spec::nested`): a plain `device_id` there is anybody's property.
 const NESTED: [bool; 10] = [false, false, false, true, false, false, false, false, true, true];
 
@@ -28,10 +31,10 @@ pub struct Ids<'a> {
 
 impl<'a> Ids<'a> {
     /// Of an event. `also` sees every member that is no id, so that one pass serves all.
-    pub fn of(event: Text<'a>, spec: &Spec, mut also: impl FnMut(&[u8], Value<'a>)) -> Ids<'a> {
-        let mut values = [None; NAMES.len()];
+    pub fn of(event: Text<'a>, spec: &Spec, own: &Own, mut also: impl FnMut(&[u8], Value<'a>)) -> Ids<'a> {
+        let mut values = Values::default();
         let mut nested = None;
-        event.visit(|key, value| match place(key) {
+        event.visit(|key, value| match place(key, own) {
             Some(at) => values[at] = Some(value),
             None => {
                 if spec.nested.is_some_and(|name| key == name.as_bytes()) {
@@ -40,43 +43,52 @@ impl<'a> Ids<'a> {
                 also(key, value);
             }
         });
-        let ids = Ids::best(&values);
+        let ids = Ids::best(&values, own);
         match nested.and_then(Value::object) {
             Some(inner) if ids.device.is_none() => {
-                let mut values = [None; NAMES.len()];
+                let mut values = Values::default();
                 inner.visit(|key, value| {
-                    if let Some(at) = place(key).filter(|at| NESTED[*at]) {
+                    if let Some(at) = place(key, own).filter(|at| NESTED.get(*at) == Some(&true)) {
                         values[at] = Some(value);
                     }
                 });
-                let inner = Ids::best(&values);
+                let inner = Ids::best(&values, own);
                 Ids { device: inner.device, user: ids.user.or(inner.user) }
             }
             _ => ids,
         }
     }
 
-    /// Of what stands beside the list.
-    pub fn beside(decoded: &'a [u8], events: &[Range<usize>], mut also: impl FnMut(&[u8], &'a [u8])) -> Ids<'a> {
-        let mut values = [None; NAMES.len()];
+    /// Of what stands beside the list. `also` sees every member: an id may go on with each event, too.
+    pub fn beside(decoded: &'a [u8], events: &[Range<usize>], own: &Own, mut also: impl FnMut(&[u8], &'a [u8])) -> Ids<'a> {
+        let mut values = Values::default();
         split::beside(decoded, events, &mut |key, value| {
             let key = crate::text::unescape(key);
-            match place(&key) {
-                Some(at) => values[at] = Some(Value::Json(value)),
-                None => also(&key, value),
+            if let Some(at) = place(&key, own) {
+                values[at] = Some(Value::Json(value));
             }
+            also(&key, value);
         });
-        Ids::best(&values)
+        Ids::best(&values, own)
     }
 
-    fn best(values: &[Option<Value<'a>>; NAMES.len()]) -> Ids<'a> {
+    fn best(values: &Values<'a>, own: &Own) -> Ids<'a> {
         let first = |range: Range<usize>| values[range].iter().find_map(|value| usable((*value)?));
-        Ids { device: first(0..DEVICES), user: first(DEVICES..NAMES.len()) }
+        let own_users = NAMES.len() + own.devices.len();
+        Ids {
+            device: first(0..DEVICES).or_else(|| first(NAMES.len()..own_users)),
+            user: first(DEVICES..NAMES.len()).or_else(|| first(own_users..values.len())),
+        }
     }
 }
 
-fn place(key: &[u8]) -> Option<usize> {
-    NAMES.iter().position(|name| key == name.as_bytes())
+/// The value of each name, in the order of `place`.
+type Values<'a> = [Option<Value<'a>>; NAMES.len() + OWN_NAMES];
+
+/// Everybody's names, then the dialect's own devices and users.
+fn place(key: &[u8], own: &Own) -> Option<usize> {
+    let mut names = NAMES.iter().chain(own.devices).chain(own.users);
+    names.position(|name| key == name.as_bytes())
 }
 
 /// An id's text, unless it is one that stands for nobody.

@@ -2,7 +2,7 @@
 //!
 //! Owns: every place in which SDKs put them. Does not own: which of them is right.
 
-use crate::dialect::Spec;
+use crate::dialect::{Own, Spec};
 use crate::query;
 use crate::split;
 use crate::text::{Text, Value, unescape};
@@ -69,6 +69,14 @@ pub fn from_head(headers: &HeaderMap, target: &str) -> Keys {
     keys
 }
 
+/// Keys under names of the query that only this dialect has.
+pub(crate) fn from_query(keys: &mut Keys, target: &str, own: &Own) {
+    let (_, query) = query::split(target);
+    for text in own.query_keys.iter().filter_map(|name| query::param(query, name)) {
+        keys.write_key(&text);
+    }
+}
+
 /// Keys beside the list, and in the first event.
 pub(crate) fn from_body(keys: &mut Keys, decoded: &[u8], events: &[Range<usize>], spec: &Spec) {
     split::beside(decoded, events, &mut |key, value| keys.look(&unescape(key), Value::Json(value), spec));
@@ -103,7 +111,10 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accept::open;
     use crate::dialect::{posthog, segment, snowplow};
+    use crate::limits::Limits;
+    use crate::testing::{events_route, request};
 
     fn head(name: &'static str, value: &str, target: &str) -> Vec<String> {
         let mut headers = HeaderMap::new();
@@ -125,6 +136,21 @@ mod tests {
             assert_eq!(head(name, value, target), expected, "{name}: {value} {target}");
         }
         assert_eq!(from_head(&HeaderMap::new(), "/i?e=pv&aid=shop").app_ids, ["shop"]);
+    }
+
+    #[test]
+    fn a_secret_in_the_query_is_a_key_of_its_own_dialect_alone() {
+        for (line, expected) in [
+            ("POST /mp/collect?measurement_id=G-1&api_secret=a%20b", vec!["a b"]),
+            ("POST /mp/collect?api_secret=s&write_key=w", vec!["w", "s"]),
+            ("POST /mp/collect?api_secret=", vec![]),
+            ("POST /v1/events?api_secret=s", vec![]),
+            ("POST /v1/cloudevents?api_secret=s&write_key=w", vec!["w"]),
+        ] {
+            let sent = request(line, br#"{"api_secret":"no"}"#);
+            let opened = open(&events_route(&sent), &sent, &Limits::default()).expect("opens");
+            assert_eq!(opened.keys().write_keys, expected, "{line}");
+        }
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub enum Form {
     Query,
     /// In the `data` parameter of the query.
     QueryData,
+    /// The body is one event's data, its attributes stand in headers. No row says so: the head does (`dialect::of_head`).
+    Data,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +85,8 @@ pub enum Reply {
     MixpanelVerbose,
     /// `{"code":200,"num_records_imported":n,"status":"OK"}`.
     MixpanelImport,
+    /// A status and nothing else, whether the body could be read or not: Google's never answers an error.
+    Ga4,
     /// A transparent 1×1 GIF that nobody caches.
     Pixel,
 }
@@ -103,6 +107,8 @@ pub enum StartupRoute {
     PosthogConfig { token: String },
     /// PostHog: `/array/{token}/config.js`.
     PosthogConfigScript { token: String },
+    /// GA4's validation server: `/debug/mp/collect`.
+    Ga4Validation,
 }
 
 const READ: &str = "GET, HEAD, OPTIONS";
@@ -210,6 +216,10 @@ static ROWS: &[Row] = &[
     // Mixpanel.
     mixpanel("/groups", Browser, Reply::Mixpanel),
     mixpanel("/import", Server, Reply::MixpanelImport),
+    // GA4 Measurement Protocol.
+    row("/mp/collect", Dialect::Ga4, Server, Reply::Ga4, None),
+    // CloudEvents, all modes.
+    row("/v1/cloudevents", Dialect::CloudEvents, Server, Reply::Native, None),
     // Snowplow. Its trackers keep an event for ever on 400, so this is a browser route whoever calls.
     pixel("/i", Dialect::Snowplow),
     pixel("/ice.png", Dialect::Snowplow),
@@ -266,7 +276,7 @@ fn events(row: &Row, method: &Method, query: &str) -> Route {
             // Nothing can be read of it: `Allow` must not name the method that was just refused.
             Dialect::Posthog | Dialect::Mixpanel => return Route::MethodNotAllowed(SEND),
             Dialect::Snowplow => return Route::Events(EventsRoute { form: Form::Query, reply: Reply::Pixel, ..row.route }),
-            Dialect::Native | Dialect::Segment | Dialect::Amplitude => {}
+            Dialect::Native | Dialect::Segment | Dialect::Amplitude | Dialect::Ga4 | Dialect::CloudEvents => {}
         }
     }
     Route::MethodNotAllowed(row.methods)
@@ -278,6 +288,7 @@ fn startup(path: &str, query: &str) -> Option<(StartupRoute, &'static str)> {
         ["", "v1", "projects", key, "settings"] => (StartupRoute::SegmentSettings { write_key: query::decode(key) }, READ),
         ["", "v1", "m"] => (StartupRoute::SegmentMetrics, SEND),
         ["", "sourceConfig"] => (StartupRoute::RudderSourceConfig { write_key: query::param(query, "writeKey").unwrap_or_default() }, READ),
+        ["", "debug", "mp", "collect"] => (StartupRoute::Ga4Validation, SEND),
         ["", "decide"] => (StartupRoute::PosthogDecide, BOTH),
         ["", "flags"] => (StartupRoute::PosthogFlags, BOTH),
         ["", "array", token, "config"] if is_token(token) => (StartupRoute::PosthogConfig { token: token.to_owned() }, READ),

@@ -94,6 +94,8 @@ fn field_names_of_a_dialect_become_ours() {
     assert_eq!(own("user_identified", Dialect::Segment, "firstName"), "first_name");
     assert_eq!(own("element_interacted", Dialect::Posthog, "$el_text"), "text");
     assert_eq!(own("element_interacted", Dialect::Segment, "$el_text"), "$el_text");
+    assert_eq!(own("order_completed", Dialect::Ga4, "transaction_id"), "order_id");
+    assert_eq!(own("order_completed", Dialect::CloudEvents, "transaction_id"), "transaction_id");
 }
 
 #[test]

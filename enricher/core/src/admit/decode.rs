@@ -7,8 +7,10 @@
 
 pub(crate) mod agent;
 mod amplitude;
+mod cloudevents;
 mod context;
 mod device;
+mod ga4;
 mod mixpanel;
 mod native;
 mod posthog;
@@ -105,6 +107,8 @@ impl Decoder {
             Dialect::Posthog => posthog::read(members),
             Dialect::Amplitude => amplitude::read(members),
             Dialect::Mixpanel => mixpanel::read(members),
+            Dialect::Ga4 => ga4::read(members, event),
+            Dialect::CloudEvents => cloudevents::read(members),
         }?;
         draft.texts |= event.content == Content::Query;
         self.finish(event, fingerprint, draft)
@@ -182,10 +186,15 @@ fn kept_as_bytes(event: &Harvested) -> Reject {
     Reject::new(Reason::EventTooLarge, format!("payload: {length} bytes are more than one event may have"))
 }
 
-/// A member of what the gateway found beside the event.
+/// What the gateway found beside the event.
+fn envelope(event: &Harvested) -> Members<'_> {
+    let text = event.envelope.as_deref().unwrap_or_default();
+    json::parse(text.as_bytes(), limit::JSON_DEPTH).map(into_members).unwrap_or_default()
+}
+
+/// A member of it.
 fn beside<'a>(event: &'a Harvested, name: &str) -> Option<Json<'a>> {
-    let envelope = json::parse(event.envelope.as_deref()?.as_bytes(), limit::JSON_DEPTH).ok()?;
-    into_members(envelope).into_iter().rev().find(|(key, _)| key == name).map(|(_, value)| value)
+    envelope(event).into_iter().rev().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
 /// The members of an object; of anything else none.

@@ -204,6 +204,24 @@ fn every_corner_of_each_dialect() {
         plant.word(): plant.word()
     });
     let profile = json!({"$token": plant.word(), "$distinct_id": plant.word(), "$ip": plant.word(), "$set": {"$email": plant.word(), plant.word(): plant.word()}});
+    let ga4 = json!({
+        "name": "purchase", "timestamp_micros": plant.word(), plant.word(): plant.word(),
+        "params": {"transaction_id": plant.word() + "@x", "coupon": plant.text(), "items": [{"item_name": plant.text(), plant.word(): plant.word()}, plant.word()], plant.word(): plant.word(),
+            "session_id": plant.word(), "session_number": plant.word(), "page_location": plant.url(), "page_title": plant.text(), "page_referrer": plant.url(), "language": plant.word(), "screen_resolution": plant.word()}
+    });
+    let item = json!({"name": "add_to_cart", "params": {"items": [{"item_name": plant.text(), "item_id": {"x": plant.word()}, plant.word(): plant.word()}]}});
+    let viewed = json!({"name": "page_view", "params": {"session_id": plant.word(), "page_location": plant.url(), "page_title": plant.text(), "page_referrer": plant.url(), "engagement_time_msec": plant.word()}});
+    let ga4_envelope = json!({
+        "client_id": plant.word(), "app_instance_id": plant.word(), "user_id": plant.word(), "timestamp_micros": plant.word(), "user_agent": plant.word(),
+        "device": {"category": plant.word(), "language": plant.word(), "operating_system": plant.word(), "browser": plant.word(), "screen_resolution": plant.word(), "model": plant.word()}
+    });
+    let cloudevents = json!({
+        "specversion": "1.0", "type": "product_viewed", "id": plant.word(), "source": plant.url(), "subject": plant.text(), "time": plant.word(), "dataschema": plant.url(), "datacontenttype": plant.word(),
+        "partitionkey": plant.word(), "userid": plant.word(), "anonymousid": plant.word(), "sessionid": plant.word(), "traceparent": plant.word(), plant.word(): plant.word(),
+        "data": {"name": plant.text(), "url": plant.url(), plant.word(): plant.word(), "nested": {plant.word(): [plant.word()]}}, "data_base64": plant.word()
+    });
+    let text = json!({"type": "product_viewed", "data": plant.text()});
+    let foreign = json!({"type": format!("com.acme.{}", plant.word()), "source": plant.word(), "data": {plant.word(): plant.word()}});
     let invalid = json!({"type": "track", "event": "Product Clicked", "properties": {"price": {"nested": plant.word()}, "name": [plant.word()], plant.word(): 1}});
     let unknown = json!({"type": "track", "event": plant.word(), "properties": {plant.word(): plant.word()}});
     let version = json!({"event_type": "page_viewed", "schema_version": plant.word()});
@@ -222,9 +240,16 @@ fn every_corner_of_each_dialect() {
         (Dialect::Amplitude, identified),
         (Dialect::Mixpanel, mixpanel),
         (Dialect::Mixpanel, profile),
+        (Dialect::Ga4, ga4),
+        (Dialect::Ga4, item),
+        (Dialect::Ga4, viewed),
+        (Dialect::CloudEvents, cloudevents),
+        (Dialect::CloudEvents, text),
+        (Dialect::CloudEvents, foreign),
         (Dialect::Native, version),
     ] {
-        let event = event(dialect, &payload.to_string());
+        let envelope = (dialect == Dialect::Ga4).then(|| ga4_envelope.to_string());
+        let event = Harvested { envelope, ..event(dialect, &payload.to_string()) };
         pipelines.iter().for_each(|pipeline| check(pipeline, &event, &plant));
         // Cut anywhere, it is broken JSON: the reject quotes none of it.
         for at in (0..payload.to_string().len()).step_by(37) {

@@ -1,7 +1,9 @@
 //! Each dialect's way of saying things ends in the same shape.
 
-use crate::fixtures::event;
-use crate::told::told;
+use crate::fixtures::{event, with};
+use crate::told::{admit, told};
+use forebay_enricher_core::{Options, UnclassifiedPolicy};
+use forebay_schemas::catalog::Catalog;
 use forebay_schemas::dialect::Dialect;
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::harvested::{Content, Harvested, UNREADABLE};
@@ -232,6 +234,138 @@ fn posthog() {
         r#"{"event":"$identify","distinct_id":"u","properties":{"$os":"iOS"},"$set":{"name":"Pat","plan":"pro"}}"#,
         "user_identified 1-0-0 | 2026-11-30T12:00:00.000000Z received | user | os=iOS | {\"name\":\"[redacted]\",\"plan\":\"pro\"}",
     );
+}
+
+fn ga4(envelope: &str, payload: &str) -> String {
+    told(&Harvested { envelope: Some(envelope.to_owned()), ..event(Dialect::Ga4, payload) })
+}
+
+#[test]
+fn ga4_who_and_when_stand_beside_the_list() {
+    const LOGIN: &str = r#"{"name":"login","params":{"method":"Mail"}}"#;
+    for (envelope, payload, expected) in [
+        (
+            r#"{"client_id":"c.1","user_id":"u","timestamp_micros":"1796039990500000","device":{"category":"mobile","operating_system":"Android","browser":"Chrome","language":"de-DE","screen_resolution":"390x844","brand":"x"}}"#,
+            r#"{"name":"page_view","params":{"page_location":"https://shop.example/a?utm_source=n&q=pat#f","page_title":"T","page_referrer":"https://ref.example/?q=pat","session_id":"s","session_number":3,"engagement_time_msec":100,"debug_mode":true,"language":"en-us","screen_resolution":"1280x720","title":"own"}}"#,
+            "page_viewed 1-0-0 | 2026-11-30T11:59:50.500000Z client | user anonymous session visit=3 | url=https://shop.example/a?utm_source=n path=/a title=T referrer=https://ref.example/ | \
+             type=mobile os=Android browser=Chrome locale=en-us width=1280 height=720 | source=n | {\"title\":\"own\"}",
+        ),
+        // The event's own time comes first; a number is a time as well.
+        (
+            r#"{"app_instance_id":"i","timestamp_micros":1796039990000000}"#,
+            r#"{"name":"login","timestamp_micros":1796039980000000,"params":{"method":"Mail"}}"#,
+            "logged_in 1-0-0 | 2026-11-30T11:59:40.000000Z client | anonymous | {\"method\":\"mail\"}",
+        ),
+        (
+            r#"{"client_id":"","timestamp_micros":"soon"}"#,
+            LOGIN,
+            "logged_in 1-0-0 | 2026-11-30T12:00:00.000000Z received | {\"method\":\"mail\"}",
+        ),
+        (r#"{"client_id":"c"}"#, r#"{"params":{}}"#, "missing_event_type: payload: no event type or name"),
+        (r#"{}"#, r#"{"name":"login","params":[1]}"#, "schema_violation: properties: expected an object, got array"),
+    ] {
+        assert_eq!(ga4(envelope, payload), expected, "{payload}");
+    }
+    assert!(ga4("{}", r#"{"name":"user_engagement"}"#).starts_with("unknown_event_type: "));
+    check(Dialect::Ga4, LOGIN, "logged_in 1-0-0 | 2026-11-30T12:00:00.000000Z received | {\"method\":\"mail\"}");
+}
+
+#[test]
+fn ga4_names_are_ours() {
+    const ITEM: &str = r#"{"item_id":"p-1","item_name":"Hat","item_brand":"b","item_category":"c","item_variant":"v","index":2,"price":1.10,"quantity":1}"#;
+    for (name, params, expected) in [
+        (
+            "purchase",
+            format!(
+                r#"{{"transaction_id":"o-1","value":2.20,"currency":"EUR","tax":0.1,"items":[{ITEM},{{"item_id":"p-2","product_id":"own"}}]}}"#
+            ),
+            r#"order_completed 1-0-0 | {"order_id":"o-1","value":2.20,"currency":"EUR","tax":0.1,"products":[{"product_id":"p-1","name":"Hat","brand":"b","category":"c","variant":"v","position":2,"price":1.10,"quantity":1},{"product_id":"own"}]}"#,
+        ),
+        ("refund", r#"{"transaction_id":"o-1"}"#.to_owned(), r#"order_refunded 1-0-0 | {"order_id":"o-1"}"#),
+        ("refund", "{}".to_owned(), "schema_violation: properties.order_id: missing (order_refunded 1-0-0)"),
+        // Of the types that tell of one product the item is the event's own; what the event says itself stands.
+        (
+            "add_to_cart",
+            format!(r#"{{"currency":"EUR","price":9,"items":[{ITEM}]}}"#),
+            r#"product_added 1-0-0 | {"product_id":"p-1","name":"Hat","brand":"b","category":"c","variant":"v","position":2,"quantity":1,"currency":"EUR","price":9}"#,
+        ),
+        ("add_to_cart", format!(r#"{{"value":3,"items":[{ITEM},{ITEM}]}}"#), r#"product_added 1-0-0 | {"value":3}"#),
+        ("view_item", r#"{"items":["x"]}"#.to_owned(), "product_viewed 1-0-0 | {}"),
+        (
+            "select_item",
+            r#"{"item_list_id":"l","items":[{"item_id":"p","item_list_name":"L"}]}"#.to_owned(),
+            r#"product_clicked 1-0-0 | {"product_id":"p","list_name":"L","list_id":"l"}"#,
+        ),
+        (
+            "view_item_list",
+            r#"{"item_list_name":"L","items":[{"item_id":"p"}]}"#.to_owned(),
+            r#"product_list_viewed 1-0-0 | {"list_name":"L","products":[{"product_id":"p"}]}"#,
+        ),
+        ("search", r#"{"search_term":" red  hat "}"#.to_owned(), r#"search_performed 1-0-0 | {"query":"red hat"}"#),
+        ("screen_view", r#"{"screen_name":"Cart","screen_class":"C"}"#.to_owned(), r#"screen_viewed 1-0-0 | {"name":"Cart","type":"C"}"#),
+        (
+            "select_promotion",
+            r#"{"promotion_id":"p","promotion_name":"N","creative_name":"C","creative_slot":"S"}"#.to_owned(),
+            r#"promotion_clicked 1-0-0 | {"promotion_id":"p","name":"N","creative":"C","position":"S"}"#,
+        ),
+        ("add_payment_info", r#"{"payment_type":"Card"}"#.to_owned(), r#"payment_info_entered 1-0-0 | {"payment_method":"card"}"#),
+        ("share", r#"{"method":"Mail"}"#.to_owned(), r#"shared 1-0-0 | {"share_via":"mail"}"#),
+        ("exception", r#"{"description":"boom","fatal":true}"#.to_owned(), r#"error_occurred 1-0-0 | {"message":"boom","is_fatal":true}"#),
+        ("begin_checkout", r#"{"coupon":"C","items":[]}"#.to_owned(), r#"checkout_started 1-0-0 | {"coupon":"C","products":[]}"#),
+        ("session_start", r#"{"session_number":"4"}"#.to_owned(), "session_started 1-0-0 | visit=4 | {}"),
+    ] {
+        let payload = format!(r#"{{"name":"{name}","params":{params}}}"#);
+        let told = told(&event(Dialect::Ga4, &payload)).replace(" | 2026-11-30T12:00:00.000000Z received", "");
+        assert_eq!(told, expected, "{payload}");
+    }
+}
+
+#[test]
+fn cloudevents() {
+    check(
+        Dialect::CloudEvents,
+        r#"{"specversion":"1.0","id":"e","source":"/shop","type":"product_viewed","time":"2026-11-30T12:59:00.5+01:00","subject":"p-1","dataschema":"https://x.example/",
+            "datacontenttype":"application/json","partitionkey":"p","traceparent":"00-1","userid":"u","anonymousid":"a","sessionid":"s","data":{"product_id":"p-1","price":1.10}}"#,
+        "product_viewed 1-0-0 | 2026-11-30T11:59:00.500000Z client | user anonymous session | {\"product_id\":\"p-1\",\"price\":1.10}",
+    );
+    // A subject or partition key is nobody; data that is no object has no properties.
+    for data in [r#""data":"text""#, r#""data":[{"price":1}]"#, r#""data":null"#, r#""data_base64":"e30=""#, r#""other":1"#] {
+        let payload = format!(r#"{{"type":"Product Viewed","subject":"u","partitionkey":"p",{data}}}"#);
+        check(Dialect::CloudEvents, &payload, "product_viewed 1-0-0 | 2026-11-30T12:00:00.000000Z received | {}");
+    }
+    check(Dialect::CloudEvents, r#"{"id":"e","source":"/s","data":{}}"#, "missing_event_type: payload: no event type or name");
+}
+
+#[test]
+fn a_cloudevents_type_is_its_producers_to_name() {
+    let payload = r#"{"type":"com.acme.thing_done","data":{"n":1}}"#;
+    let known = event(Dialect::CloudEvents, payload);
+    assert!(told(&known).starts_with("unknown_event_type: "), "the last label is no name");
+    assert!(told(&event(Dialect::CloudEvents, r#"{"type":"com.acme.product_viewed"}"#)).starts_with("unknown_event_type: "));
+    let schema =
+        r#"{"type":"object","x-names":{"cloudevents":"com.acme.thing_done"},"properties":{"n":{"type":"integer","x-privacy":"keep"}}}"#;
+    let catalog = Catalog::builtin().overlay(&[("thing_done/1-0-0.json".to_owned(), schema.to_owned())]).expect("a good schema");
+    let trusted = admit(&with(catalog, Options::default()), &known).expect("a known type");
+    assert_eq!((&*trusted.event_type, &*trusted.properties), ("thing_done", "{\"n\":1}"));
+}
+
+#[test]
+fn what_has_no_place_is_an_extra() {
+    let strict = with(Catalog::builtin(), Options { unclassified: UnclassifiedPolicy::Reject, ..Options::default() });
+    let judged = |dialect, payload: &str| admit(&strict, &event(dialect, payload)).map(|_| ()).map_err(|why| why[..18].to_owned());
+    const SILENT: &str = r#"{"name":"login","params":{"session_id":"s","session_number":1,"engagement_time_msec":1,"debug_mode":1,"page_location":"https://x.example/","page_path":"/","language":"en","screen_resolution":"1x1"}}"#;
+    for (dialect, payload, refused) in [
+        (Dialect::Ga4, SILENT, false),
+        (Dialect::Ga4, r#"{"name":"login","params":{"other":1}}"#, true),
+        (Dialect::Ga4, r#"{"name":"login","other":1}"#, true),
+        (Dialect::CloudEvents, r#"{"type":"logged_in","subject":"s","dataschema":"d","partitionkey":"p","data":null}"#, false),
+        (Dialect::CloudEvents, r#"{"type":"logged_in","data":"text"}"#, true),
+        (Dialect::CloudEvents, r#"{"type":"logged_in","data_base64":"e30="}"#, true),
+        (Dialect::CloudEvents, r#"{"type":"logged_in","other":1}"#, true),
+    ] {
+        let expected = if refused { Err("unclassified_field".to_owned()) } else { Ok(()) };
+        assert_eq!(judged(dialect, payload), expected, "{payload}");
+    }
 }
 
 #[test]

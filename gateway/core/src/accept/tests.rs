@@ -155,6 +155,10 @@ fn every_dialect_finds_its_events() {
             "{\"event\":\"x\",\"properties\":{\"$insert_id\":\"a\"}}\n{\"properties\":{\"$insert_id\":\"b\"}}",
             "mixpanel a b",
         ),
+        ("POST /mp/collect", r#"{"client_id":"c","events":[]}"#, "ga4 "),
+        ("POST /mp/collect", r#"{"events":[{"name":"x"}]}"#, "ga4 00000000-0000-0000-0000-000000000001"),
+        ("POST /v1/cloudevents", r#"{"specversion":"1.0","id":"a","source":"/s","type":"x"}"#, "cloudevents a"),
+        ("POST /v1/cloudevents", r#"[{"id":"a"},{"id":"b"}]"#, "cloudevents a b"),
     ] {
         let sent = request(line, body.as_bytes());
         let kept = accepted(&sent, "shop");
@@ -236,7 +240,7 @@ fn who_is_a_browser() {
     }
 }
 
-const LINES: [&str; 14] = [
+const LINES: [&str; 16] = [
     "POST /v1/events",
     "POST /v1/batch",
     "POST /v1/t",
@@ -251,6 +255,8 @@ const LINES: [&str; 14] = [
     "POST /2/httpapi",
     "POST /track",
     "POST /import",
+    "POST /mp/collect?api_secret=secret",
+    "POST /v1/cloudevents",
 ];
 
 fn any_piece() -> impl Strategy<Value = &'static str> {
@@ -265,6 +271,8 @@ fn any_piece() -> impl Strategy<Value = &'static str> {
         "\\",
         "\"batch\":[",
         "\"data\":[",
+        "\"events\":[",
+        "\"timestamp_micros\":1796021400000000",
         "{\"messageId\":\"",
         "\"anonymousId\":",
         "\"properties\":{",

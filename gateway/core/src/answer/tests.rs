@@ -49,6 +49,14 @@ fn each_dialect_hears_its_own_word() {
     ] {
         assert_eq!(answered(line, None, body.as_bytes()), expected, "{line}");
     }
+    for body in [r#"{"events":[{"name":"x"}]}"#, r#"{"events":[]}"#, "{\"events\":[{]", ""] {
+        assert_eq!(answered("POST /mp/collect", None, body.as_bytes()), "204 - ", "kept, so 204: {body}");
+    }
+    let events = answered("POST /v1/cloudevents", None, br#"{"id":"a","type":"x"}"#);
+    assert_eq!(
+        events,
+        "200 application/json {\"request_id\":\"00000000-0000-0000-0000-000000000007\",\"accepted\":1,\"durability\":\"spool\",\"events\":[{\"index\":0,\"event_id\":\"a\",\"status\":\"accepted\"}]}"
+    );
     let pixel = super::accepted(&accepted(&request("GET /i?e=pv", b""), "shop"), request_id(), "spool");
     assert_eq!((pixel.status, pixel.content_type, pixel.body.len()), (200, Some("image/gif"), 43));
     assert!(pixel.headers.iter().any(|(n, v)| n == CACHE_CONTROL && v == "no-cache, no-store, must-revalidate"));
@@ -77,6 +85,10 @@ fn what_cannot_be_read_is_200_for_browsers_and_400_for_servers() {
     }
     assert!(
         answered("POST /v1/events", None, b"{").starts_with("400 application/problem+json {\"type\":\"urn:forebay:refusal:unreadable\"")
+    );
+    assert!(
+        answered("POST /v1/cloudevents", None, b"{")
+            .starts_with("400 application/problem+json {\"type\":\"urn:forebay:refusal:unreadable\"")
     );
     assert!(answered("POST /v1/events", origin, b"{").ends_with("\"status\":\"rejected\",\"reason\":\"unreadable\"}]}"));
 }
@@ -122,6 +134,14 @@ fn refusals_mean_for_the_sdk_what_they_mean_for_us() {
             RefusalReason::UnknownWriteKey,
             "401 application/json {\"ok\":false,\"error\":\"unknown_write_key\",\"message\":\"the write key belongs to no source\"}",
         ),
+        ("POST /mp/collect", RefusalReason::RateLimited, "429 - "),
+        ("POST /mp/collect", RefusalReason::UnknownWriteKey, "401 - "),
+        ("POST /mp/collect", RefusalReason::SpoolFull, "503 - "),
+        (
+            "POST /v1/cloudevents",
+            RefusalReason::RateLimited,
+            "429 application/problem+json {\"type\":\"urn:forebay:refusal:rate_limited\",\"title\":\"rate limited\",\"status\":429,\"detail\":\"this source sends faster than its rate\",\"reason\":\"rate_limited\",\"request_id\":\"00000000-0000-0000-0000-000000000007\"}",
+        ),
         (
             "GET /nowhere",
             RefusalReason::NotFound,
@@ -155,6 +175,7 @@ fn startup_answers_are_what_the_sdks_look_for() {
     assert_eq!(json("POST", "/decide/?v=3")["featureFlags"], serde_json::json!({}));
     assert_eq!(json("POST", "/flags/?v=2")["errorsWhileComputingFlags"], false);
     assert_eq!(json("GET", "/array/phc/config")["token"], "phc");
+    assert_eq!(json("POST", "/debug/mp/collect?api_secret=s"), serde_json::json!({"validationMessages": []}));
     for (method, target) in [("POST", "/decide/?v=3"), ("POST", "/flags/?v=2"), ("GET", "/array/phc/config")] {
         // posthog-js loads `/static/surveys.js` for any answer but none.
         assert!(json(method, target).get("surveys").is_none(), "{target}");

@@ -39,6 +39,14 @@ fn envelopes_carry_what_their_dialect_names() {
         ("POST /v1/track", r#"{"event":"x"}"#, Some(r#"{"type":"track"}"#)),
         ("POST /v1/track", r#"{"event":"x","type":"track"}"#, None),
         ("POST /v1/batch", r#"{"batch":[{}],"context":{}}"#, None),
+        (
+            "POST /mp/collect",
+            r#"{"client_id":"c","user_id":"u","timestamp_micros":"1796021400000000","user_properties":{"a":{"value":"b"}},"user_data":{"sha256_email_address":"x"},"consent":{},"events":[{"name":"x"}],"device":{"category":"mobile"}}"#,
+            Some(r#"{"client_id":"c","user_id":"u","timestamp_micros":"1796021400000000","device":{"category":"mobile"}}"#),
+        ),
+        ("POST /mp/collect", r#"{"app_instance_id":"i","events":[{"name":"x"}]}"#, Some(r#"{"app_instance_id":"i"}"#)),
+        ("POST /mp/collect", r#"{"user_properties":{},"events":[{"name":"x"}]}"#, None),
+        ("POST /v1/cloudevents", r#"[{"type":"x","userid":"u"}]"#, None),
     ] {
         let sent = request(line, body.as_bytes());
         assert_eq!(harvested(&accepted(&sent, "shop"), &sent)[0].1.envelope.as_deref(), expected, "{line} {body}");

@@ -24,6 +24,23 @@ fn golden_vectors() {
     }
 }
 
+/// GA4 has no ids: the same body again is the same facts, and a time beside the list of another dialect is nobody's.
+#[test]
+fn a_time_beside_the_list_is_each_events_where_it_goes_on_with_it() {
+    let ids = |line: &str, body: &str| -> Vec<(String, &'static str)> {
+        let kept = accepted(&request(line, body.as_bytes()), "shop");
+        kept.events.iter().map(|event| (event.event_id.as_str().to_owned(), event.id_origin.name())).collect()
+    };
+    let body = r#"{"client_id":"c","timestamp_micros":1796021400000000,"events":[{"name":"x"},{"name":"x"}]}"#;
+    let once = ids("POST /mp/collect?api_secret=s", body);
+    assert_eq!(once, ids("POST /mp/collect?api_secret=s", body));
+    assert!(once.iter().all(|(_, origin)| *origin == "content") && once[0] != once[1], "{once:?}");
+    assert_ne!(once, ids("POST /mp/collect", &body.replace("\"c\"", "\"d\"")), "another client, another fact");
+    assert_ne!(once, ids("POST /mp/collect", &body.replace("400000000,", "400000001,")), "another time, another fact");
+    let segment = r#"{"timestamp":"2026-11-30T10:00:00Z","batch":[{"event":"x"}]}"#;
+    assert_eq!(ids("POST /v1/batch", segment)[0].1, "assigned");
+}
+
 /// What decides is what a fact is, not how often or in which company it was sent (law A4).
 #[test]
 fn an_attempt_changes_no_id() {

@@ -1,6 +1,9 @@
 //! Golden vectors, shared with the SDKs.
 
+use super::OWN_NAMES;
+use crate::dialect::own;
 use crate::testing::{accepted, cases, harvested, request};
+use forebay_schemas::dialect::Dialect;
 use forebay_schemas::partition::partition_of;
 
 #[test]
@@ -13,5 +16,12 @@ fn golden_vectors() {
         for (key, expected) in keys.iter().zip(expected) {
             assert_eq!(i64::from(partition_of(key.as_bytes(), 12)), expected["partition_of_12"].as_i64().expect("a number"));
         }
+    }
+}
+
+#[test]
+fn every_dialects_own_names_have_their_place() {
+    for dialect in Dialect::ALL {
+        assert!(own(dialect).devices.len() + own(dialect).users.len() <= OWN_NAMES, "{}", dialect.name());
     }
 }
