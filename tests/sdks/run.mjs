@@ -24,13 +24,16 @@ const esbuild = require("esbuild");
 
 // What each page does: LOADS times loaded, one identify, one page call, tracks 0 to 8; then tracks while the server is
 // killed, and some when it is back. `lossy`: the SDK does not send again what was not answered; of those around the kill
-// it may lose some, never double any.
+// it may lose some, never double any. `unknown`: rejects by name are as it should
+// be: Mixpanel's SDK updates the profile of who is identified, and no type is called so.
 const LOADS = 3;
 const CALLS = 9;
 const KILLED = Array.from({ length: 30 }, (_, i) => 100 + i);
 const AFTER = [200, 201, 202, 203, 204];
 const shop = { product_clicked: CALLS, user_identified: 1, page_viewed: 1 };
 const posthog = { product_clicked: CALLS, user_identified: 1, page_viewed: LOADS, page_left: LOADS - 1 };
+const amplitude = { product_clicked: CALLS, user_identified: 1, page_viewed: LOADS, session_started: 1 };
+const mixpanel = { product_clicked: CALLS, user_identified: 1, page_viewed: LOADS };
 const snowplow = { structured_event: CALLS, page_viewed: 1 };
 const batching = { deliveryStrategy: { strategy: "batching", config: { size: 4, timeout: 500 } } };
 const SDKS = [
@@ -48,6 +51,9 @@ const SDKS = [
   { name: "rudder", page: "rudder", entry: "rudder/bundled", expect: shop },
   { name: "rudder-beacon", page: "rudder", package: "rudder", entry: "rudder/bundled", options: { useBeacon: true, beaconQueueOptions: { flushQueueInterval: 500 } }, expect: shop, lossy: true },
   { name: "jitsu", page: "jitsu", expect: shop, lossy: true },
+  { name: "amplitude", page: "amplitude", expect: amplitude },
+  { name: "amplitude-js", page: "amplitude-js", expect: shop },
+  { name: "mixpanel", page: "mixpanel", expect: mixpanel, unknown: true },
 ].filter((sdk) => sdk.name.includes(process.argv[2] ?? ""));
 
 /** Jitsu takes no key without a secret. */
@@ -216,7 +222,8 @@ function judge(visit, trusted, rejects) {
   if (lost.length && !sdk.lossy) problems.push(`lost around the kill: ${lost}`);
   const after = AFTER.filter((n) => !seen.has(n));
   if (after.length) problems.push(`lost after the kill: ${after}`);
-  for (const reject of rejects.filter((reject) => reject.source === sdk.name)) problems.push(`reject: ${reject.stage} ${reject.reason} ${reject.detail}`);
+  const rejected = rejects.filter((reject) => reject.source === sdk.name && !(sdk.unknown && reject.reason === "unknown_event_type"));
+  for (const reject of rejected) problems.push(`reject: ${reject.stage} ${reject.reason} ${reject.detail}`);
   const version = JSON.parse(readFileSync(join(MODULES, "node_modules", sdk.package ?? sdk.name, "package.json"))).version;
   return { name: sdk.name, version, types: JSON.stringify(types), killed: `${KILLED.length - lost.length}/${KILLED.length}`, problems };
 }
