@@ -64,6 +64,10 @@ pub struct LimitsConfig {
     pub body_idle_timeout: Span,
     /// For the fsync; beyond it 503.
     pub ack_timeout: Span,
+    /// For the log, of sources with `ack = "log"`; beyond it 503.
+    pub log_ack_timeout: Span,
+    /// For the raw landing, of sources with `ack = "object"`; beyond it 503.
+    pub object_ack_timeout: Span,
     /// Of a body over the limit, read and dropped so that the client sees 413.
     pub drain_bytes: Size,
 }
@@ -114,6 +118,22 @@ pub enum Ack {
     /// Durable on this machine's disk.
     #[default]
     Spool,
+    /// All its events are acknowledged by the log, too.
+    Log,
+    /// It is in the raw landing, too; that is when its segment has been sealed and put.
+    Object,
+}
+
+impl Ack {
+    pub const ALL: [Ack; 3] = [Ack::Spool, Ack::Log, Ack::Object];
+    /// The `durability` of an answer and of a metric's label.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ack::Spool => "spool",
+            Ack::Log => "log",
+            Ack::Object => "object",
+        }
+    }
 }
 
 /// `"sha256:<64 hex>"`, or `{ key = "sha256:…", expires = "2027-01-01T00:00:00Z" }`.
@@ -179,6 +199,8 @@ impl Default for LimitsConfig {
             body_timeout: Span(Duration::from_secs(60)),
             body_idle_timeout: Span(Duration::from_secs(10)),
             ack_timeout: Span(Duration::from_secs(5)),
+            log_ack_timeout: Span(Duration::from_secs(10)),
+            object_ack_timeout: Span(Duration::from_secs(120)),
             drain_bytes: size(limit::DRAIN_BYTES),
         }
     }
@@ -245,6 +267,9 @@ pub fn validate(config: &Config, sources: &[SourceConfig]) -> Result<(), ConfigE
         if !source.default && source.write_keys.is_empty() && source.app_ids.is_empty() {
             return error("write_keys", "nothing names this source: give it write_keys, app_ids or default = true");
         }
+        if source.ack == Ack::Object && config.limits.object_ack_timeout.0 <= config.spool.segment_age.0 {
+            return error("ack", "a segment is landed after gateway.spool.segment_age: gateway.limits.object_ack_timeout must be longer");
+        }
         if source.default && sources[..n].iter().any(|other| other.default) {
             return error("default", "another source is the default one already");
         }
@@ -273,6 +298,8 @@ fn gateway(config: &Config) -> Result<(), ConfigError> {
         ("limits.body_timeout", limits.body_timeout.0.is_zero()),
         ("limits.body_idle_timeout", limits.body_idle_timeout.0.is_zero()),
         ("limits.ack_timeout", limits.ack_timeout.0.is_zero()),
+        ("limits.log_ack_timeout", limits.log_ack_timeout.0.is_zero()),
+        ("limits.object_ack_timeout", limits.object_ack_timeout.0.is_zero()),
         ("spool.segment_bytes", config.spool.segment_bytes.0 == 0),
         ("spool.segment_age", config.spool.segment_age.0.is_zero()),
     ] {

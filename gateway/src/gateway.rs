@@ -189,6 +189,7 @@ impl Gateway {
         let begun = Instant::now();
         let until = begun + deadline;
         self.app.draining.store(true, Ordering::Relaxed);
+        self.shared.hasten();
         let _ = self.stop.send(true);
         // Half of the time at most: a client that dawdles must not keep the rest from the log.
         if tokio::time::timeout_at((begun + deadline / 2).into(), &mut self.server).await.is_err() {
@@ -246,6 +247,7 @@ fn app(config: &Config, gateway: String, sources: Vec<SourceConfig>, intake: Arc
         metrics,
         budget: Budget::new(bytes(config.limits.memory)),
         in_flight: Semaphore::new(config.limits.in_flight),
+        waiting: Semaphore::new(limit::ACKS_WAITING),
         decodes: Semaphore::new(limit::DECODES),
         drains: Semaphore::new(limit::DRAINS),
         draining: AtomicBool::new(false),

@@ -3,7 +3,7 @@
 use crate::spool::shared::View;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 #[derive(Clone)]
 pub struct Metrics {
@@ -13,9 +13,11 @@ pub struct Metrics {
     pub events_accepted: IntCounterVec,
     /// Requests or events turned away, `{source, reason}`; source `none` before it is known.
     pub events_refused: IntCounterVec,
-    /// From enqueue to durable.
-    pub ack_seconds: Histogram,
+    /// From enqueue to the durability that the source asked for, `{durability}`.
+    pub ack_seconds: HistogramVec,
     pub in_flight: IntGauge,
+    /// Requests that are durable and wait for the log or the object store.
+    pub acks_waiting: IntGauge,
     /// `{operation}`: write, fsync, ledger, read, damaged.
     pub spool_errors: IntCounterVec,
     pub publish_errors: IntCounter,
@@ -52,7 +54,8 @@ impl Metrics {
             requests: counters("forebay_gateway_requests_total", "Requests by dialect and status", &["dialect", "status"])?,
             events_accepted: counters("forebay_gateway_events_accepted_total", "Events answered 2xx", &["source", "dialect"])?,
             events_refused: counters("forebay_gateway_events_refused_total", "Requests turned away", &["source", "reason"])?,
-            ack_seconds: ack.with_label_values(&["spool"]),
+            ack_seconds: ack,
+            acks_waiting: gauge("forebay_gateway_acks_waiting", "Durable requests that wait for the log or the object store")?,
             in_flight: gauge("forebay_gateway_in_flight", "Event requests being read or waiting for the spool")?,
             spool_errors: counters("forebay_gateway_spool_errors_total", "Failed operations on the spool", &["operation"])?,
             publish_errors: counter("forebay_gateway_publish_errors_total", "Appends that the log refused; they are tried again")?,

@@ -29,6 +29,8 @@ pub const TARGET_BYTES: usize = u16::MAX as usize - 1;
 pub const HEADERS_BYTES: usize = 64 << 10;
 /// Requests that may wait for the spool (default of `gateway.limits.in_flight`).
 pub const IN_FLIGHT: usize = 1_024;
+/// Requests that are durable and may wait for the log or the object store, of sources that want that.
+pub const ACKS_WAITING: usize = 16_384;
 /// Bytes of a body that is read and dropped so that the client sees 413.
 pub const DRAIN_BYTES: usize = 64 << 20;
 /// Open connections of the public listener (default of `gateway.limits.connections`).

@@ -52,10 +52,12 @@ pub enum RefusalReason {
     SpoolFailed,
     /// The gateway is stopping.
     Draining,
+    /// It is kept in the spool, but was not in time where the source wants it acknowledged.
+    AckTimeout,
 }
 
 impl RefusalReason {
-    pub const ALL: [RefusalReason; 19] = [
+    pub const ALL: [RefusalReason; 20] = [
         RefusalReason::NotFound,
         RefusalReason::MethodNotAllowed,
         RefusalReason::TargetTooLong,
@@ -75,6 +77,7 @@ impl RefusalReason {
         RefusalReason::SpoolFull,
         RefusalReason::SpoolFailed,
         RefusalReason::Draining,
+        RefusalReason::AckTimeout,
     ];
 
     /// The metric label and the `reason` of the answer.
@@ -99,6 +102,7 @@ impl RefusalReason {
             RefusalReason::SpoolFull => "spool_full",
             RefusalReason::SpoolFailed => "spool_failed",
             RefusalReason::Draining => "draining",
+            RefusalReason::AckTimeout => "ack_timeout",
         }
     }
 
@@ -117,7 +121,11 @@ impl RefusalReason {
             RefusalReason::MissingWriteKey | RefusalReason::UnknownWriteKey => 401,
             RefusalReason::DialectNotAllowed | RefusalReason::OriginNotAllowed => 403,
             RefusalReason::RateLimited => 429,
-            RefusalReason::Overloaded | RefusalReason::SpoolFull | RefusalReason::SpoolFailed | RefusalReason::Draining => 503,
+            RefusalReason::Overloaded
+            | RefusalReason::SpoolFull
+            | RefusalReason::SpoolFailed
+            | RefusalReason::Draining
+            | RefusalReason::AckTimeout => 503,
         }
     }
 
@@ -142,6 +150,9 @@ impl RefusalReason {
             RefusalReason::SpoolFull => "the gateway's disk is full; try again later",
             RefusalReason::SpoolFailed => "the request could not be made durable; try again later",
             RefusalReason::Draining => "the gateway is stopping; try again later",
+            RefusalReason::AckTimeout => {
+                "the request is durable in the gateway's spool and goes on from there, but not yet where its source wants it acknowledged"
+            }
         }
     }
 }

@@ -35,7 +35,7 @@ fn wrong_words_are_refused_by_type() {
         json!({"name": "a", "write_keys": ["wk_demo"]}),
         json!({"name": "a", "write_keys": [format!("sha256:{}", "é".repeat(32))]}),
         json!({"name": "a", "dialects": ["klingon"]}),
-        json!({"name": "a", "ack": "log"}),
+        json!({"name": "a", "ack": "memory"}),
         json!({"name": "a", "ip": "hash"}),
         json!({"name": "a", "write_keys": [{"key": format!("sha256:{}", "0".repeat(64)), "expires": "soon"}]}),
     ] {
@@ -71,6 +71,12 @@ fn what_contradicts_itself_is_refused_with_its_key() {
     let cases: Vec<(Config, Vec<SourceConfig>, Option<&str>)> = vec![
         (reachable.clone(), vec![keyed()], None),
         (reachable.clone(), vec![SourceConfig::dev()], Some("gateway.listen")),
+        (Config::default(), vec![source(json!({"name": "a", "default": true, "ack": "object"}))], None),
+        (
+            with(&|config| config.limits.object_ack_timeout = config.spool.segment_age),
+            vec![source(json!({"name": "a", "default": true, "ack": "object"}))],
+            Some("source[0].ack"),
+        ),
         (reachable.clone(), vec![], Some("gateway.listen")),
         (reachable.clone(), vec![keyed(), source(json!({"name": "b", "default": true}))], Some("gateway.listen")),
         (reachable, vec![source(json!({"name": "b", "app_ids": ["web"]}))], None),

@@ -10,11 +10,12 @@ use super::prepare::{Prepared, Refused, prepare};
 use super::reply::{Outcome, respond};
 use crate::budget::{Budget, Reserved};
 use crate::chance;
-use crate::config::LimitsConfig;
+use crate::config::{Ack, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::sources::{Source, Sources};
 use crate::spool::intake::Intake;
 use crate::spool::shared::{Shared, Trouble};
+use crate::spool::waits::Place;
 use bytes::Bytes;
 use forebay_gateway_core::accept::Request;
 use forebay_gateway_core::{Answer, EventsRoute, Limits, Refusal, RefusalReason, Route, answer, route};
@@ -45,6 +46,8 @@ pub struct App {
     pub metrics: Metrics,
     pub budget: Arc<Budget>,
     pub in_flight: Semaphore,
+    /// Requests that are durable and wait for more.
+    pub waiting: Semaphore,
     pub decodes: Semaphore,
     pub drains: Semaphore,
     pub draining: AtomicBool,
@@ -52,7 +55,6 @@ pub struct App {
 
 /// What is dropped of a refused body comes at least this fast.
 const DRAIN_IDLE: Duration = Duration::from_secs(2);
-const DURABILITY: &str = "spool";
 
 pub async fn handle(app: Arc<App>, peer: SocketAddr, request: http::Request<Incoming>) -> Response<Full<Bytes>> {
     let (head, mut body) = request.into_parts();
@@ -130,9 +132,7 @@ async fn events_outcome(
         Ok(prepared) => prepared,
         Err(refusal) => return refused(app, route, refusal, false),
     };
-    let outcome = keep(app, prepared).await;
-    drop(permit);
-    outcome
+    keep(app, prepared, permit).await
 }
 
 /// A place among the requests in flight, when the gateway may take one at all; the body is not read yet.
@@ -151,19 +151,12 @@ fn room<'a>(app: &'a App, head: &Parts) -> Result<InFlight<'a>, Refusal> {
         return Err(later(of(trouble)));
     }
     let permit = app.in_flight.try_acquire().map_err(|_| later(RefusalReason::Overloaded))?;
-    app.metrics.in_flight.inc();
-    Ok(InFlight { app, _permit: permit })
+    Ok(InFlight { _permit: permit, _counted: Counted::of(&app.metrics.in_flight) })
 }
 
 struct InFlight<'a> {
-    app: &'a App,
     _permit: SemaphorePermit<'a>,
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.app.metrics.in_flight.dec();
-    }
+    _counted: Counted<'a>,
 }
 
 /// Small bodies are decoded here; large ones where blocking hurts nobody, a few at a time.
@@ -179,8 +172,8 @@ async fn decode(app: &Arc<App>, peer: SocketAddr, events: EventsRoute, request: 
     }
 }
 
-/// Hands the request to the spool and answers once it is durable.
-async fn keep(app: &Arc<App>, prepared: Prepared) -> Outcome {
+/// Hands the request to the spool and answers once it is as durable as its source wants it.
+async fn keep(app: &Arc<App>, prepared: Prepared, permit: InFlight<'_>) -> Outcome {
     let Prepared { raw, accepted, reserved, source } = prepared;
     let route = &Route::Events(accepted.route);
     let begun = Instant::now();
@@ -189,15 +182,49 @@ async fn keep(app: &Arc<App>, prepared: Prepared) -> Outcome {
     };
     drop(ticket.kept);
     let durable = tokio::time::timeout(app.limits_config.ack_timeout.0, ticket.durable).await;
-    if !matches!(durable, Ok(Ok(Ok(())))) {
+    let Ok(Ok(Ok(place))) = durable else {
         let reason = app.shared.trouble().map_or(RefusalReason::SpoolFailed, of);
         return refused(app, route, Refused::by(later(reason), source), false);
+    };
+    let (ack, dialect, events) = (source.config.ack, accepted.dialect().name(), accepted.events.len() as u64);
+    let answer = answer::accepted(&accepted, ticket.request_id, ack.name());
+    // A wait may be long: it holds the answer and its place in the list, and nothing else.
+    drop((accepted, permit));
+    if !reached(app, place, ack).await {
+        return refused(app, route, Refused::by(later(RefusalReason::AckTimeout), source), false);
     }
-    app.metrics.ack_seconds.observe(begun.elapsed().as_secs_f64());
-    let labels = [source.config.name.as_str(), accepted.dialect().name()];
-    app.metrics.events_accepted.with_label_values(&labels).inc_by(accepted.events.len() as u64);
-    let answer = answer::accepted(&accepted, ticket.request_id, DURABILITY);
-    Outcome { source: Some(source), dialect: accepted.dialect().name(), ..Outcome::new(answer, ticket.request_id, route) }
+    app.metrics.ack_seconds.with_label_values(&[ack.name()]).observe(begun.elapsed().as_secs_f64());
+    app.metrics.events_accepted.with_label_values(&[source.config.name.as_str(), dialect]).inc_by(events);
+    Outcome { source: Some(source), dialect, ..Outcome::new(answer, ticket.request_id, route) }
+}
+
+/// Waits until what is durable at `place` is where `ack` wants it; false when it is not in time, or too many wait.
+async fn reached(app: &App, place: Place, ack: Ack) -> bool {
+    let timeout = match ack {
+        Ack::Spool => return true,
+        Ack::Log => app.limits_config.log_ack_timeout.0,
+        Ack::Object => app.limits_config.object_ack_timeout.0,
+    };
+    let Ok(_place) = app.waiting.try_acquire() else { return false };
+    let Some(wait) = app.shared.reach(place, ack) else { return true };
+    let _waiting = Counted::of(&app.metrics.acks_waiting);
+    matches!(tokio::time::timeout(timeout, wait).await, Ok(Ok(())))
+}
+
+/// Counts for as long as it lives.
+struct Counted<'a>(&'a prometheus::IntGauge);
+
+impl Counted<'_> {
+    fn of(gauge: &prometheus::IntGauge) -> Counted<'_> {
+        gauge.inc();
+        Counted(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 fn refused(app: &App, route: &Route, refused: Refused, close: bool) -> Outcome {

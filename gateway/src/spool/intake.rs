@@ -5,6 +5,7 @@
 //! Invariants: `received_at` never goes back; whoever is refused has been given no place in the order.
 
 use super::Kept;
+use super::waits::Place;
 use crate::budget::Reserved;
 use crate::ids::Sequence;
 use crate::{chance, clock};
@@ -26,14 +27,14 @@ pub struct NotKept;
 /// A request in the queue.
 pub struct Waiting {
     pub kept: Arc<Kept>,
-    pub ack: oneshot::Sender<Result<(), NotKept>>,
+    pub ack: oneshot::Sender<Result<Place, NotKept>>,
 }
 
 /// The caller's half.
 pub struct Ticket {
     pub request_id: RequestId,
     pub kept: Arc<Kept>,
-    pub durable: oneshot::Receiver<Result<(), NotKept>>,
+    pub durable: oneshot::Receiver<Result<Place, NotKept>>,
 }
 
 /// What the writer gets.

@@ -12,6 +12,7 @@ pub mod dir;
 pub mod file;
 pub mod writer;
 pub mod shared;
+pub mod waits;
 
 use crate::budget::Reserved;
 use bytes::Bytes;

@@ -7,6 +7,8 @@
 use super::Kept;
 use super::dir::SpoolDir;
 use super::shelf::{Counts, Landing, Segment, SegmentId, Shelf, Stretch};
+use super::waits::{Place, Waits};
+use crate::config::Ack;
 use crate::outage::Outage;
 use crate::{clock, ids};
 use forebay_gateway_core::segment::SegmentName;
@@ -14,8 +16,9 @@ use forebay_schemas::time::Micros;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
@@ -80,6 +83,8 @@ pub struct Shared {
     handover_max: usize,
     /// The last write failed and none has gone through since: new requests are turned away unread.
     broken: Mutex<Option<Trouble>>,
+    /// The open segment is sealed as soon as it holds something.
+    hasty: AtomicBool,
     /// Since when the writer waits for the disk.
     writing: Mutex<Option<Instant>>,
     pub log: Outage,
@@ -93,6 +98,7 @@ struct State {
     handover_bytes: usize,
     phase: Phase,
     writer_done: bool,
+    waits: Waits,
     /// Everything received before this is on the log, as far as that is known.
     through: Option<Micros>,
 }
@@ -107,6 +113,7 @@ impl Shared {
             handover_bytes: 0,
             phase: Phase::Running,
             writer_done: false,
+            waits: Waits::default(),
             through: None,
         };
         for (name, segment) in segments {
@@ -121,6 +128,7 @@ impl Shared {
             bytes_max,
             handover_max,
             broken: Mutex::new(None),
+            hasty: AtomicBool::new(false),
             writing: Mutex::new(None),
             log: Outage::new("the log does not take events", "the log takes events again"),
             objects: Outage::new("the object store does not take segments", "the object store takes segments again"),
@@ -156,7 +164,24 @@ impl Shared {
     pub fn landed(&self, segment: SegmentId, landing: Landing) {
         let mut state = self.state.lock();
         state.shelf.land(segment, landing);
+        if landing == Landing::Landed {
+            state.waits.landed(segment);
+        }
         self.settle(state, &self.changed);
+    }
+
+    /// Resolves once a request that is durable at `place` is where `ack` wants it; `None` when it is there already.
+    pub fn reach(&self, place: Place, ack: Ack) -> Option<oneshot::Receiver<()>> {
+        let mut state = self.state.lock();
+        // A segment that is gone was landed and published.
+        let segment = state.shelf.get(place.segment)?;
+        match ack {
+            Ack::Spool => None,
+            Ack::Log if segment.published >= place.end => None,
+            Ack::Log => Some(state.waits.for_log(place)),
+            Ack::Object if segment.landing == Landing::Landed => None,
+            Ack::Object => Some(state.waits.for_object(place.segment)),
+        }
     }
 
     /// The blocks before `to` are on their way to the log.
@@ -168,6 +193,7 @@ impl Shared {
     pub fn published(&self, segment: SegmentId, to: u64, through: Option<Micros>) {
         let mut state = self.state.lock();
         state.shelf.publish(segment, to);
+        state.waits.published(segment, to);
         state.through = state.through.max(through);
         self.settle(state, &self.changed);
     }
@@ -282,6 +308,14 @@ impl Shared {
     pub fn left(&self) -> (usize, u64) {
         let state = self.state.lock();
         (state.shelf.len(), state.shelf.bytes())
+    }
+
+    /// The gateway stops: who waits for the object store cannot wait until a segment is old enough.
+    pub fn hasten(&self) {
+        self.hasty.store(true, Ordering::Relaxed);
+    }
+    pub fn is_hasty(&self) -> bool {
+        self.hasty.load(Ordering::Relaxed)
     }
 
     pub fn failed(&self, trouble: Trouble) {

@@ -8,6 +8,7 @@ use super::dir::{Newest, SpoolDir, is_full};
 use super::file::SegmentFile;
 use super::intake::{Intake, NotKept, Taken, Waiting};
 use super::shared::{Block, Phase, Shared, Trouble};
+use super::waits::Place;
 use crate::{chance, clock};
 use forebay_gateway_core::segment::{LedgerRecord, SegmentName};
 use forebay_schemas::ocf::{self, Codec};
@@ -98,12 +99,13 @@ impl Writer {
             Ok((begun, start, end)) => {
                 let Some(segment) = self.open.as_ref().map(|open| open.name.clone()) else { return };
                 self.shared.recovered();
-                let answer = |waiting: Waiting| {
-                    let _ = waiting.ack.send(Ok(()));
-                    waiting.kept
-                };
-                let requests = batch.into_iter().map(answer).collect();
+                let place = Place { segment: segment.first, end };
+                let (acks, requests): (Vec<_>, _) = batch.into_iter().map(|waiting| (waiting.ack, waiting.kept)).unzip();
                 self.shared.durable(begun.then_some(&segment), Block { segment: segment.first, start, end, requests });
+                // Behind that: whoever waits for more asks the shelf, which knows of the segment now.
+                for ack in acks {
+                    let _ = ack.send(Ok(place));
+                }
             }
             Err(fault) => {
                 self.recover(&fault);
@@ -225,7 +227,7 @@ impl Writer {
         let rules = self.rules;
         let due =
             |open: &Open| open.good >= rules.segment_bytes || open.begun.elapsed() >= rules.segment_age || open.name.hour_is_over(now);
-        if self.open.as_ref().is_some_and(due) {
+        if self.open.as_ref().is_some_and(|open| due(open) || self.shared.is_hasty()) {
             self.seal();
         }
     }
