@@ -97,6 +97,12 @@ pub struct SourceConfig {
     pub origins: Vec<String>,
     #[serde(default)]
     pub ack: Ack,
+    /// Events a second; beyond it 429. Unset: as the gateway can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u32>,
+    /// Requests that are not durable yet; beyond it 503. Unset: as the gateway can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<usize>,
     #[serde(default)]
     pub ip: IpPolicy,
 }
@@ -219,6 +225,8 @@ impl SourceConfig {
             dialects: Vec::new(),
             origins: Vec::new(),
             ack: Ack::Spool,
+            rate: None,
+            in_flight: None,
             ip: IpPolicy::Keep,
         }
     }
@@ -266,6 +274,12 @@ pub fn validate(config: &Config, sources: &[SourceConfig]) -> Result<(), ConfigE
         }
         if !source.default && source.write_keys.is_empty() && source.app_ids.is_empty() {
             return error("write_keys", "nothing names this source: give it write_keys, app_ids or default = true");
+        }
+        if source.rate == Some(0) {
+            return error("rate", "expected at least 1");
+        }
+        if source.in_flight.is_some_and(|places| places == 0 || places > config.limits.in_flight) {
+            return error("in_flight", "expected 1 to gateway.limits.in_flight");
         }
         if source.ack == Ack::Object && config.limits.object_ack_timeout.0 <= config.spool.segment_age.0 {
             return error("ack", "a segment is landed after gateway.spool.segment_age: gateway.limits.object_ack_timeout must be longer");

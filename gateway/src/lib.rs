@@ -15,6 +15,7 @@ pub mod sources;
 pub mod find;
 
 mod budget;
+mod bulkhead;
 mod chance;
 mod clock;
 mod error;

@@ -4,6 +4,7 @@
 //! Invariant: only hashes of keys are held; a key that is named and unknown never falls through to the default source,
 //! unless no source has keys at all.
 
+use crate::bulkhead::Bulkhead;
 use crate::config::{KeyHash, SourceConfig};
 use forebay_gateway_core::RefusalReason;
 use forebay_gateway_core::cors::Origins;
@@ -25,6 +26,7 @@ pub struct Sources {
 pub struct Source {
     pub config: SourceConfig,
     pub origins: Origins,
+    pub bulkhead: Bulkhead,
 }
 
 impl Sources {
@@ -38,7 +40,11 @@ impl Sources {
         let default = all.iter().position(|source| source.default);
         let any = all.iter().any(|source| source.origins.is_empty());
         let listed = if any { Vec::new() } else { all.iter().flat_map(|source| source.origins.clone()).collect() };
-        let all = all.into_iter().map(|config| Arc::new(Source { origins: origins(&config.origins), config })).collect();
+        let source = |config: SourceConfig| {
+            let bulkhead = Bulkhead::new(config.rate, config.in_flight);
+            Arc::new(Source { origins: origins(&config.origins), bulkhead, config })
+        };
+        let all = all.into_iter().map(source).collect();
         Sources { all, origins: origins(&listed), by_key, by_app_id, default }
     }
 

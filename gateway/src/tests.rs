@@ -346,6 +346,43 @@ async fn sources_decide_who_may_send_and_what_is_kept_of_addresses() {
     assert!(!shown.contains("203.0.113.77"), "{shown}");
 }
 
+/// One source cannot take what the others need: beyond its rate it is refused, by the key in its head before its body is read.
+#[tokio::test]
+async fn a_source_is_held_to_its_rate() {
+    let folder = tempfile::tempdir().expect("folder");
+    let source = |name: &str, rate: Option<u32>| {
+        let hash = <sha2::Sha256 as sha2::Digest>::digest(name.as_bytes());
+        let key = crate::config::WriteKey::Plain(crate::config::KeyHash(hash.into()));
+        SourceConfig { name: name.to_owned(), write_keys: vec![key], default: false, rate, ..SourceConfig::dev() }
+    };
+    let sources = vec![source("slow", Some(2)), source("free", None)];
+    let rig = Rig::start_with(folder.path(), sources, |_| {}, Arc::default(), Arc::default()).await;
+    let send = async |key: &str, path: &str, ids: &[&str]| {
+        let keyed = format!("Authorization: Bearer {key}\r\n");
+        rig.send(&post(path, &keyed, batch(ids).as_bytes())).await
+    };
+    check(&send("slow", "/v1/events", &["a", "b", "c", "d", "e", "f"]).await, 200);
+    let refused = send("slow", "/v1/events", &["g"]).await;
+    assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("\"reason\":\"rate_limited\""), "{refused}");
+    let seconds: u32 = header(&refused, "retry-after").expect("says when").parse().expect("seconds");
+    assert!((1..=3).contains(&seconds), "{refused}");
+    // PostHog's SDKs drop on 429.
+    check(&send("slow", "/batch", &["g"]).await, 503);
+    // A body that never comes is not waited for.
+    let head = head("/v1/events", "Authorization: Bearer slow\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n");
+    assert!(rig.send(head.as_bytes()).await.starts_with("HTTP/1.1 429 "));
+    // A key in the body is found too late for that, and refused all the same.
+    let body = r#"{"write_key":"slow","batch":[{"event_id":"h","event_type":"x"}]}"#;
+    assert!(rig.send(&post("/v1/events", "", body.as_bytes())).await.starts_with("HTTP/1.1 429 "));
+    check(&send("free", "/v1/events", &["i"]).await, 200);
+    let began = Instant::now();
+    while !send("slow", "/v1/events", &["j"]).await.starts_with("HTTP/1.1 200 ") {
+        assert!(began.elapsed() < Duration::from_secs(20), "it may never send again");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(rig.drain().await, Leftover::default());
+}
+
 #[tokio::test]
 async fn a_full_disk_gets_503_and_passes() {
     let folder = tempfile::tempdir().expect("folder");

@@ -5,7 +5,7 @@
 //! Invariants: never panics, whatever the bytes; refuses only by a named limit or an unknown path; a body that cannot
 //! be inflated or split is one event of bytes (design §5.6).
 
-use crate::dialect::{self, amplitude, cloudevents, own, snowplow, spec};
+use crate::dialect::{self, amplitude, cloudevents, snowplow, spec};
 use crate::headers::{self, AddressHeaders, Head, landed, landed_target};
 use crate::identity::Identifier;
 use crate::inflate::{Hints, TooLarge, inflate, labelled_alone};
@@ -106,8 +106,7 @@ pub fn open(route: &EventsRoute, request: &Request, limits: &Limits) -> Result<O
         Err(SplitError::TooMany) => return Err(Refusal::over(RefusalReason::TooManyEvents, limits.events)),
         Err(SplitError::Unreadable) => (std::iter::once(0..decoded.len()).collect(), true),
     };
-    let mut keys = keys::from_head(&request.headers, &request.target);
-    keys::from_query(&mut keys, &request.target, own(route.dialect));
+    let mut keys = keys::of_head(&request.headers, &request.target, route.dialect);
     if !unreadable && route.form != Form::Query {
         keys::from_body(&mut keys, &decoded, &events, spec);
     }

@@ -2,12 +2,13 @@
 //!
 //! Owns: every place in which SDKs put them. Does not own: which of them is right.
 
-use crate::dialect::{Own, Spec};
+use crate::dialect::{Own, Spec, own};
 use crate::query;
 use crate::split;
 use crate::text::{Text, Value, unescape};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use forebay_schemas::dialect::Dialect;
 use http::HeaderMap;
 use std::ops::Range;
 
@@ -69,8 +70,15 @@ pub fn from_head(headers: &HeaderMap, target: &str) -> Keys {
     keys
 }
 
+/// All keys that the head of a request of this dialect names.
+pub fn of_head(headers: &HeaderMap, target: &str, dialect: Dialect) -> Keys {
+    let mut keys = from_head(headers, target);
+    from_query(&mut keys, target, own(dialect));
+    keys
+}
+
 /// Keys under names of the query that only this dialect has.
-pub(crate) fn from_query(keys: &mut Keys, target: &str, own: &Own) {
+fn from_query(keys: &mut Keys, target: &str, own: &Own) {
     let (_, query) = query::split(target);
     for text in own.query_keys.iter().filter_map(|name| query::param(query, name)) {
         keys.write_key(&text);

@@ -71,7 +71,9 @@ fn what_contradicts_itself_is_refused_with_its_key() {
     let cases: Vec<(Config, Vec<SourceConfig>, Option<&str>)> = vec![
         (reachable.clone(), vec![keyed()], None),
         (reachable.clone(), vec![SourceConfig::dev()], Some("gateway.listen")),
-        (Config::default(), vec![source(json!({"name": "a", "default": true, "ack": "object"}))], None),
+        (Config::default(), vec![source(json!({"name": "a", "default": true, "ack": "object", "rate": 1, "in_flight": 1_024}))], None),
+        (Config::default(), vec![source(json!({"name": "a", "default": true, "rate": 0}))], Some("source[0].rate")),
+        (Config::default(), vec![source(json!({"name": "a", "default": true, "in_flight": 1_025}))], Some("source[0].in_flight")),
         (
             with(&|config| config.limits.object_ack_timeout = config.spool.segment_age),
             vec![source(json!({"name": "a", "default": true, "ack": "object"}))],

@@ -6,7 +6,7 @@
 //! within the memory budget; a panic is answered with 500 and ends nothing else.
 
 use super::body::{self, Bounds, Cut};
-use super::prepare::{Prepared, Refused, prepare};
+use super::prepare::{Prepared, Refused, crowded, prepare};
 use super::reply::{Outcome, respond};
 use crate::budget::{Budget, Reserved};
 use crate::chance;
@@ -110,6 +110,10 @@ async fn events_outcome(
             return refused(app, route, refusal.into(), close);
         }
     };
+    if let Some(crowded) = crowded(app, events, head) {
+        let close = let_go(app, head, body, limit::REFUSED_DRAIN_BYTES).await;
+        return refused(app, route, crowded, close);
+    }
     let mut reserved = app.budget.open();
     let bounds =
         Bounds { wire_bytes: app.limits.wire_bytes, total: app.limits_config.body_timeout.0, idle: app.limits_config.body_idle_timeout.0 };
@@ -174,7 +178,7 @@ async fn decode(app: &Arc<App>, peer: SocketAddr, events: EventsRoute, request: 
 
 /// Hands the request to the spool and answers once it is as durable as its source wants it.
 async fn keep(app: &Arc<App>, prepared: Prepared, permit: InFlight<'_>) -> Outcome {
-    let Prepared { raw, accepted, reserved, source } = prepared;
+    let Prepared { raw, accepted, reserved, source, seat } = prepared;
     let route = &Route::Events(accepted.route);
     let begun = Instant::now();
     let Some(ticket) = app.intake.enqueue(raw, accepted.decoded.clone(), reserved) else {
@@ -189,7 +193,7 @@ async fn keep(app: &Arc<App>, prepared: Prepared, permit: InFlight<'_>) -> Outco
     let (ack, dialect, events) = (source.config.ack, accepted.dialect().name(), accepted.events.len() as u64);
     let answer = answer::accepted(&accepted, ticket.request_id, ack.name());
     // A wait may be long: it holds the answer and its place in the list, and nothing else.
-    drop((accepted, permit));
+    drop((accepted, permit, seat));
     if !reached(app, place, ack).await {
         return refused(app, route, Refused::by(later(RefusalReason::AckTimeout), source), false);
     }

@@ -5,18 +5,21 @@
 
 use super::handler::{App, later};
 use crate::budget::Reserved;
+use crate::bulkhead::{Crowded, Seat};
 use crate::client::{IpPolicy, addresses};
 use crate::sources::Source;
 use crate::{chance, clock};
 use forebay_gateway_core::accept::{Accepted, Opened, Request, Stamp, Verdict};
 use forebay_gateway_core::headers::{AddressHeaders, anonymous};
-use forebay_gateway_core::{EventsRoute, Refusal, RefusalReason, open};
+use forebay_gateway_core::{EventsRoute, Refusal, RefusalReason, keys, open};
 use forebay_schemas::id::RequestId;
 use forebay_schemas::time::Micros;
 use forebay_schemas::wire::raw_request::RawRequest;
 use http::header::ORIGIN;
+use http::request::Parts;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 use uuid::{Builder, Uuid};
 
 /// A request that only lacks its id and its time, which the intake gives.
@@ -25,6 +28,8 @@ pub struct Prepared {
     pub accepted: Accepted,
     pub reserved: Reserved,
     pub source: Arc<Source>,
+    /// Among the source's requests in flight.
+    pub seat: Seat,
 }
 
 /// A refusal, and whose request it was as far as that is known.
@@ -78,6 +83,7 @@ fn accept(app: &App, peer: SocketAddr, opened: Opened, request: Request, mut res
     if !reserved.reach(request.body.len() + accepted.decoded.len()) {
         return Err(Refused::by(later(RefusalReason::Overloaded), source));
     }
+    let seat = source.bulkhead.enter(accepted.events.len(), Instant::now()).map_err(|crowded| Refused::by(of(crowded), source.clone()))?;
     let policy = if anonymous(&request.headers) { IpPolicy::Drop } else { source.config.ip };
     let landed = match policy {
         IpPolicy::Keep => AddressHeaders::Land,
@@ -92,7 +98,27 @@ fn accept(app: &App, peer: SocketAddr, opened: Opened, request: Request, mut res
         client_ip: found.client_ip,
     };
     let raw = accepted.raw(&request, stamp, landed);
-    Ok(Prepared { raw, accepted, reserved, source })
+    Ok(Prepared { raw, accepted, reserved, source, seat })
+}
+
+/// Why the source whose key stands in the head may not send now, before the body is read. A key in the head comes before any
+/// in the body; where there is none, the body may name another source than the head's rest.
+pub fn crowded(app: &App, route: &EventsRoute, head: &Parts) -> Option<Refused> {
+    let target = head.uri.path_and_query().map_or("", |target| target.as_str());
+    let keys = keys::of_head(&head.headers, target, route.dialect);
+    let source = app.sources.find(&keys, clock::now()).ok().filter(|source| !source.config.write_keys.is_empty())?;
+    let crowded = source.bulkhead.look(Instant::now()).err()?;
+    Some(Refused::by(of(crowded), source.clone()))
+}
+
+fn of(crowded: Crowded) -> Refusal {
+    match crowded {
+        Crowded::Places => later(RefusalReason::Overloaded),
+        Crowded::Rate(wait) => {
+            let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
+            Refusal::from(RefusalReason::RateLimited).retry_after(seconds)
+        }
+    }
 }
 
 /// A random UUIDv7 for an event that has nothing else to be known by.
