@@ -43,7 +43,23 @@ pub struct Spec {
     /// A member of the event in which ids, keys and times stand too.
     pub nested: Option<&'static str>,
     /// Members beside the list that go on with each event as its `envelope`.
-    pub envelope: &'static [&'static str],
+    pub envelope: Envelope,
+}
+
+#[derive(Debug)]
+pub enum Envelope {
+    Of(&'static [&'static str]),
+    /// All that stand there.
+    All,
+}
+
+impl Envelope {
+    pub fn holds(&self, name: &[u8]) -> bool {
+        match self {
+            Envelope::Of(names) => names.iter().any(|known| name == known.as_bytes()),
+            Envelope::All => true,
+        }
+    }
 }
 
 /// Names that a dialect shares with no other. Most dialects have none: everybody's stand in `key` and `keys`.

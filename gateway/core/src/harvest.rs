@@ -49,7 +49,7 @@ pub fn each(raw: &RawRequest, decoded: &Bytes, limits: &Limits, visit: &mut dyn 
         if spec.sent_at.iter().any(|name| key == name.as_bytes()) {
             sent_at = time(Value::Json(value)).or(sent_at);
         }
-        if spec.envelope.iter().any(|name| key == name.as_bytes()) {
+        if spec.envelope.holds(key) {
             member(key, value, &mut envelope);
         }
     });

@@ -79,8 +79,8 @@ impl<'a> Identifier<'a> {
     /// Whether what stands beside the list gives each event a time: one that goes on with it.
     fn time_beside(&mut self) -> bool {
         let Spec { times, envelope, .. } = self.spec;
-        let of_each = |key: &[u8]| [times, envelope].iter().all(|names| names.iter().any(|name| key == name.as_bytes()));
-        if !times.iter().any(|name| envelope.contains(name)) {
+        let of_each = |key: &[u8]| times.iter().any(|name| key == name.as_bytes()) && envelope.holds(key);
+        if !times.iter().any(|name| envelope.holds(name.as_bytes())) {
             return false;
         }
         let (decoded, events) = (self.decoded, self.events);

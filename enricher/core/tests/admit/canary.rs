@@ -213,6 +213,7 @@ fn every_corner_of_each_dialect() {
     let viewed = json!({"name": "page_view", "params": {"session_id": plant.word(), "page_location": plant.url(), "page_title": plant.text(), "page_referrer": plant.url(), "engagement_time_msec": plant.word()}});
     let ga4_envelope = json!({
         "client_id": plant.word(), "app_instance_id": plant.word(), "user_id": plant.word(), "timestamp_micros": plant.word(), "user_agent": plant.word(),
+        "user_properties": {plant.word(): {"value": plant.word()}}, "user_data": {"sha256_email_address": plant.word()}, "consent": plant.word(), plant.word(): plant.word(),
         "device": {"category": plant.word(), "language": plant.word(), "operating_system": plant.word(), "browser": plant.word(), "screen_resolution": plant.word(), "model": plant.word()}
     });
     let cloudevents = json!({

@@ -1,6 +1,6 @@
 //! Amplitude's dialect: `{"api_key","events":[…],"client_upload_time"}`, and the form of its old browser SDK.
 
-use super::Spec;
+use super::{Envelope, Spec};
 use crate::accept::Accepted;
 use crate::query;
 use crate::split;
@@ -21,7 +21,7 @@ pub const SPEC: Spec = Spec {
     keys: &["api_key", "client"],
     app_id: None,
     nested: None,
-    envelope: &[],
+    envelope: Envelope::Of(&[]),
 };
 
 /// The field of the form that holds the events, as JSON.

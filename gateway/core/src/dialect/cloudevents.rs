@@ -6,7 +6,7 @@
 //! Invariant: the JSON event is a function of the `ce-*` headers, `Content-Type` and the body, all of which are landed, so
 //! that it is the same when it is made again after a crash.
 
-use super::{Own, Spec};
+use super::{Envelope, Own, Spec};
 use crate::headers::Head;
 use crate::split;
 use base64::Engine;
@@ -33,7 +33,7 @@ pub const SPEC: Spec = Spec {
     keys: &[],
     app_id: None,
     nested: None,
-    envelope: &[],
+    envelope: Envelope::Of(&[]),
 };
 
 /// `partitionkey` is the specification's extension, `anonymousid` and `userid` are ours. Who gives a partition key wants it

@@ -1,7 +1,7 @@
 //! Google Analytics 4, Measurement Protocol: `{"client_id","timestamp_micros","events":[{"name","params"}]}`, from servers and
 //! apps.
 
-use super::{Own, Spec};
+use super::{Envelope, Own, Spec};
 
 /// No event has an id. What says who and when stands beside the list, so it goes on with each event.
 pub const SPEC: Spec = Spec {
@@ -16,7 +16,7 @@ pub const SPEC: Spec = Spec {
     keys: &[],
     app_id: None,
     nested: None,
-    envelope: &["client_id", "app_instance_id", "user_id", "timestamp_micros", "device", "user_agent"],
+    envelope: Envelope::All,
 };
 
 /// `measurement_id` and `firebase_app_id` name a property of Google's; the secret is the key.

@@ -1,7 +1,7 @@
 //! Mixpanel's dialect: events by `/track` and `/import`, updates of profiles by `/engage` and `/groups`; an object, an array, or
 //! one a line.
 
-use super::Spec;
+use super::{Envelope, Spec};
 use crate::query;
 use crate::route::Reply;
 use crate::split;
@@ -19,7 +19,7 @@ pub const SPEC: Spec = Spec {
     keys: &["token", "$token"],
     app_id: None,
     nested: Some("properties"),
-    envelope: &[],
+    envelope: Envelope::Of(&[]),
 };
 
 /// Whether events are Mixpanel's, and not PostHog's, whose old routes have the same names: each carries its token, and no

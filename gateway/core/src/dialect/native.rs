@@ -1,6 +1,6 @@
 //! The native dialect: `POST /v1/events`, `GET /v1/pixel.gif` (interfaces §4).
 
-use super::Spec;
+use super::{Envelope, Spec};
 use crate::accept::Accepted;
 use forebay_schemas::id::RequestId;
 use forebay_schemas::json::write_string;
@@ -18,7 +18,7 @@ pub const SPEC: Spec = Spec {
     keys: &["write_key"],
     app_id: None,
     nested: None,
-    envelope: &["sent_mono_ms"],
+    envelope: Envelope::Of(&["sent_mono_ms"]),
 };
 
 /// `{"request_id","accepted","durability","events":[{"index","event_id","status","reason"?}]}`.

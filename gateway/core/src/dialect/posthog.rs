@@ -1,6 +1,6 @@
 //! PostHog's dialect: one event, an array, or `{"api_key","batch":[…],"sent_at"}`.
 
-use super::Spec;
+use super::{Envelope, Spec};
 use crate::accept::Accepted;
 use forebay_schemas::json::write_string;
 
@@ -16,7 +16,7 @@ pub const SPEC: Spec = Spec {
     keys: &["api_key", "token"],
     app_id: None,
     nested: Some("properties"),
-    envelope: &[],
+    envelope: Envelope::Of(&[]),
 };
 
 /// The query parameter with which old SDKs tell the time of sending, in milliseconds.

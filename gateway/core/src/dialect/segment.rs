@@ -1,6 +1,6 @@
 //! Segment's dialect, which RudderStack and Jitsu share: one event, or `{"batch":[…],"writeKey","sentAt"}`.
 
-use super::Spec;
+use super::{Envelope, Spec};
 use forebay_schemas::json::write_string;
 
 pub const SPEC: Spec = Spec {
@@ -15,7 +15,7 @@ pub const SPEC: Spec = Spec {
     keys: &["writeKey"],
     app_id: None,
     nested: None,
-    envelope: &[],
+    envelope: Envelope::Of(&[]),
 };
 
 /// The header in which RudderStack's SDK repeats `sentAt`.

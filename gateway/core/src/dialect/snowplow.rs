@@ -1,6 +1,6 @@
 //! Snowplow's tracker protocol: `payload_data` by POST, or one event as a query.
 
-use super::Spec;
+use super::{Envelope, Spec};
 use crate::split;
 use crate::text::Text;
 
@@ -16,7 +16,7 @@ pub const SPEC: Spec = Spec {
     keys: &[],
     app_id: Some("aid"),
     nested: None,
-    envelope: &[],
+    envelope: Envelope::Of(&[]),
 };
 
 /// The cookie that a collector sets; the only one whose value is landed.

@@ -42,10 +42,12 @@ fn envelopes_carry_what_their_dialect_names() {
         (
             "POST /mp/collect",
             r#"{"client_id":"c","user_id":"u","timestamp_micros":"1796021400000000","user_properties":{"a":{"value":"b"}},"user_data":{"sha256_email_address":"x"},"consent":{},"events":[{"name":"x"}],"device":{"category":"mobile"}}"#,
-            Some(r#"{"client_id":"c","user_id":"u","timestamp_micros":"1796021400000000","device":{"category":"mobile"}}"#),
+            Some(
+                r#"{"client_id":"c","user_id":"u","timestamp_micros":"1796021400000000","user_properties":{"a":{"value":"b"}},"user_data":{"sha256_email_address":"x"},"consent":{},"device":{"category":"mobile"}}"#,
+            ),
         ),
         ("POST /mp/collect", r#"{"app_instance_id":"i","events":[{"name":"x"}]}"#, Some(r#"{"app_instance_id":"i"}"#)),
-        ("POST /mp/collect", r#"{"user_properties":{},"events":[{"name":"x"}]}"#, None),
+        ("POST /mp/collect", r#"{"events":[{"name":"x"}]}"#, None),
         ("POST /v1/cloudevents", r#"[{"type":"x","userid":"u"}]"#, None),
     ] {
         let sent = request(line, body.as_bytes());
