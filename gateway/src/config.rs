@@ -131,7 +131,6 @@ pub enum Ack {
 }
 
 impl Ack {
-    pub const ALL: [Ack; 3] = [Ack::Spool, Ack::Log, Ack::Object];
     /// The `durability` of an answer and of a metric's label.
     pub fn name(self) -> &'static str {
         match self {

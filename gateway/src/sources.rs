@@ -21,6 +21,8 @@ pub struct Sources {
     by_key: HashMap<KeyHash, (usize, Option<Micros>)>,
     by_app_id: HashMap<String, usize>,
     default: Option<usize>,
+    /// Some source may not take all that the gateway can.
+    bounded: bool,
 }
 
 pub struct Source {
@@ -38,6 +40,7 @@ impl Sources {
             by_app_id.extend(source.app_ids.iter().map(|id| (id.clone(), n)));
         }
         let default = all.iter().position(|source| source.default);
+        let bounded = all.iter().any(|source| source.rate.is_some() || source.in_flight.is_some());
         let any = all.iter().any(|source| source.origins.is_empty());
         let listed = if any { Vec::new() } else { all.iter().flat_map(|source| source.origins.clone()).collect() };
         let source = |config: SourceConfig| {
@@ -45,7 +48,12 @@ impl Sources {
             Arc::new(Source { origins: origins(&config.origins), bulkhead, config })
         };
         let all = all.into_iter().map(source).collect();
-        Sources { all, origins: origins(&listed), by_key, by_app_id, default }
+        Sources { all, origins: origins(&listed), by_key, by_app_id, default, bounded }
+    }
+
+    /// Whether it is worth a look, before a body is read, whose it is.
+    pub fn bounded(&self) -> bool {
+        self.bounded
     }
 
     pub fn origins(&self) -> &Origins {

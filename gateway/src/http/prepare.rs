@@ -104,6 +104,9 @@ fn accept(app: &App, peer: SocketAddr, opened: Opened, request: Request, mut res
 /// Why the source whose key stands in the head may not send now, before the body is read. A key in the head comes before any
 /// in the body; where there is none, the body may name another source than the head's rest.
 pub fn crowded(app: &App, route: &EventsRoute, head: &Parts) -> Option<Refused> {
+    if !app.sources.bounded() {
+        return None;
+    }
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());
     let keys = keys::of_head(&head.headers, target, route.dialect);
     let source = app.sources.find(&keys, clock::now()).ok().filter(|source| !source.config.write_keys.is_empty())?;
